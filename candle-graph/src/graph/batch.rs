@@ -1,0 +1,304 @@
+//! The ragged batch on a device.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use candle_core::{Device, Tensor};
+
+use super::{Features, Graph, InputSchema, Offsets};
+use crate::error::{Error, Result};
+
+/// A feature table of a batch on its device.
+#[derive(Debug, Clone)]
+pub enum BatchFeatures {
+    /// f32 `[rows, width]`.
+    Float(Tensor),
+    /// u32 `[rows, width]`, every value inside its model table.
+    Categorical(Tensor),
+}
+
+/// The edges of a batch, sorted by target and then by source.
+#[derive(Debug, Clone)]
+pub struct BatchEdges {
+    sources: Vec<u32>,
+    targets: Vec<u32>,
+    ptr: Offsets,
+    input_position: Vec<u32>,
+    tensors: OnceLock<[Tensor; 2]>,
+}
+
+impl BatchEdges {
+    /// Number of directed edges.
+    pub fn len(&self) -> usize {
+        self.sources.len()
+    }
+
+    /// Whether there is no edge.
+    pub fn is_empty(&self) -> bool {
+        self.sources.is_empty()
+    }
+
+    /// Source of every edge, numbered through the batch.
+    pub fn sources(&self) -> &[u32] {
+        &self.sources
+    }
+
+    /// Target of every edge, numbered through the batch; non-decreasing.
+    pub fn targets(&self) -> &[u32] {
+        &self.targets
+    }
+
+    /// Incoming edges of every node (CSR by target): one segment a node.
+    pub fn edge_ptr(&self) -> &Offsets {
+        &self.ptr
+    }
+
+    /// For every edge its position among the edges of the concatenated inputs, to bring results
+    /// back into input order.
+    pub fn input_positions(&self) -> &[u32] {
+        &self.input_position
+    }
+
+    /// Sources and targets on the device, u32 `[edges]` each.
+    pub fn tensors(&self) -> candle_core::Result<(&Tensor, &Tensor)> {
+        let tensors = match self.tensors.get() {
+            Some(tensors) => tensors,
+            None => {
+                let make =
+                    |ids: &[u32]| Tensor::from_vec(ids.to_vec(), ids.len(), self.ptr.device());
+                let made = [make(&self.sources)?, make(&self.targets)?];
+                self.tensors.get_or_init(|| made)
+            }
+        };
+        Ok((&tensors[0], &tensors[1]))
+    }
+}
+
+/// Several graphs as one, on a device: nodes, edges and node pairs are concatenated, nothing is
+/// padded.
+///
+/// Node `i` of graph `g` has number `node_ptr[g] + i`. The ordered pairs of graph `g` fill a block
+/// of n² rows from `pair_ptr[g]`: the pair (source `s`, target `t`) is row `pair_ptr[g] + t·n + s`,
+/// so that the pairs of one target are consecutive.
+#[derive(Debug, Clone)]
+pub struct GraphBatch {
+    device: Device,
+    node_ptr: Offsets,
+    pair_ptr: Offsets,
+    edges: BatchEdges,
+    edge_pairs: Vec<u32>,
+    node_features: Option<BatchFeatures>,
+    edge_features: Option<BatchFeatures>,
+    out_degrees: Vec<u32>,
+    encodings: BTreeMap<String, Tensor>,
+}
+
+impl GraphBatch {
+    /// Concatenates `graphs`, reading the features that `schema` asks for.
+    ///
+    /// # Errors
+    /// No graphs; a graph that does not fit the schema (named by id, or by `first` + position);
+    /// sizes beyond 32-bit indices.
+    pub fn new<G: AsRef<Graph>>(
+        graphs: &[G],
+        schema: &InputSchema,
+        first: usize,
+        device: &Device,
+    ) -> Result<Self> {
+        if graphs.is_empty() {
+            return Err(Error::Batch("it needs at least one graph".to_string()));
+        }
+        let sizes = || graphs.iter().map(|g| g.as_ref().num_nodes());
+        let node_ptr = Offsets::from_lengths(sizes(), device)?;
+        let pair_ptr = Offsets::from_lengths(sizes().map(|n| n.saturating_mul(n)), device)?;
+        Offsets::from_lengths(graphs.iter().map(|g| g.as_ref().num_edges()), device)?;
+
+        let mut node_tables = Vec::with_capacity(graphs.len());
+        let mut edge_tables = Vec::with_capacity(graphs.len());
+        let mut out_degrees = Vec::with_capacity(node_ptr.total());
+        for (position, graph) in graphs.iter().enumerate() {
+            let features = schema.conform(graph.as_ref(), first + position)?;
+            node_tables.extend(features.node);
+            edge_tables.extend(features.edge);
+            out_degrees.extend(graph.as_ref().out_degrees());
+        }
+
+        let (edges, edge_pairs) = sorted_edges(graphs, &node_ptr, &pair_ptr, device)?;
+        Ok(Self {
+            device: device.clone(),
+            node_features: concat_features(&node_tables, None, device)?,
+            edge_features: concat_features(&edge_tables, Some(&edges.input_position), device)?,
+            node_ptr,
+            pair_ptr,
+            edges,
+            edge_pairs,
+            out_degrees,
+            encodings: BTreeMap::new(),
+        })
+    }
+
+    /// The device that the batch lives on.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Number of graphs.
+    pub fn num_graphs(&self) -> usize {
+        self.node_ptr.num_segments()
+    }
+
+    /// Number of nodes over all graphs.
+    pub fn num_nodes(&self) -> usize {
+        self.node_ptr.total()
+    }
+
+    /// Number of ordered node pairs over all graphs.
+    pub fn num_pairs(&self) -> usize {
+        self.pair_ptr.total()
+    }
+
+    /// Nodes of every graph.
+    pub fn node_ptr(&self) -> &Offsets {
+        &self.node_ptr
+    }
+
+    /// Ordered pairs of every graph.
+    pub fn pair_ptr(&self) -> &Offsets {
+        &self.pair_ptr
+    }
+
+    /// The edges.
+    pub fn edges(&self) -> &BatchEdges {
+        &self.edges
+    }
+
+    /// The row of the pair tensor that every edge falls on, in the order of [`edges`](Self::edges);
+    /// non-decreasing, repeated edges give repeated rows.
+    pub fn edge_pairs(&self) -> &[u32] {
+        &self.edge_pairs
+    }
+
+    /// Node features, `[nodes, width]`, when the schema asks for them.
+    pub fn node_features(&self) -> Option<&BatchFeatures> {
+        self.node_features.as_ref()
+    }
+
+    /// Edge features, `[edges, width]` in the order of [`edges`](Self::edges), when the schema asks
+    /// for them.
+    pub fn edge_features(&self) -> Option<&BatchFeatures> {
+        self.edge_features.as_ref()
+    }
+
+    /// Out-degree of every node; self loops and repeated edges count.
+    pub fn out_degrees(&self) -> &[u32] {
+        &self.out_degrees
+    }
+
+    /// Attaches an encoding tensor under `name`, replacing one of the same name.
+    pub fn attach_encoding(&mut self, name: impl Into<String>, tensor: Tensor) {
+        self.encodings.insert(name.into(), tensor);
+    }
+
+    /// The encoding tensor attached under `name`.
+    ///
+    /// # Errors
+    /// [`Error::MissingEncoding`] when there is none.
+    pub fn encoding(&self, name: &str) -> Result<&Tensor> {
+        self.encodings
+            .get(name)
+            .ok_or_else(|| Error::MissingEncoding {
+                name: name.to_string(),
+            })
+    }
+}
+
+/// Sorts the edges of all graphs by (target, source); equal edges keep their input order.
+fn sorted_edges<G: AsRef<Graph>>(
+    graphs: &[G],
+    node_ptr: &Offsets,
+    pair_ptr: &Offsets,
+    device: &Device,
+) -> Result<(BatchEdges, Vec<u32>)> {
+    let total = graphs.iter().map(|g| g.as_ref().num_edges()).sum();
+    let mut sources = Vec::with_capacity(total);
+    let mut targets = Vec::with_capacity(total);
+    let mut input_position = Vec::with_capacity(total);
+    let mut edge_pairs = Vec::with_capacity(total);
+    let mut in_degrees = vec![0usize; node_ptr.total()];
+    let mut order = Vec::new();
+    for (g, graph) in graphs.iter().enumerate() {
+        let graph = graph.as_ref();
+        let (first_node, first_pair) = (node_ptr.as_slice()[g], pair_ptr.as_slice()[g]);
+        let first_edge = input_position.len() as u32;
+        let n = graph.num_nodes() as u32;
+        let edges = graph.edges();
+        order.clear();
+        order.extend(0..edges.len() as u32);
+        order.sort_by_key(|&e| {
+            let [source, target] = edges[e as usize];
+            (target, source)
+        });
+        for &e in &order {
+            let [source, target] = edges[e as usize];
+            sources.push(first_node + source);
+            targets.push(first_node + target);
+            input_position.push(first_edge + e);
+            edge_pairs.push(first_pair + target * n + source);
+            in_degrees[(first_node + target) as usize] += 1;
+        }
+    }
+    let edges = BatchEdges {
+        sources,
+        targets,
+        ptr: Offsets::from_lengths(in_degrees, device)?,
+        input_position,
+        tensors: OnceLock::new(),
+    };
+    Ok((edges, edge_pairs))
+}
+
+/// One tensor from the tables of all graphs, rows reordered when `order` is given. The schema has
+/// brought all tables to one kind and width.
+fn concat_features(
+    tables: &[std::borrow::Cow<'_, Features>],
+    order: Option<&[u32]>,
+    device: &Device,
+) -> Result<Option<BatchFeatures>> {
+    let Some(first) = tables.first() else {
+        return Ok(None);
+    };
+    let width = first.width();
+    let all = match first.as_ref() {
+        Features::Float { .. } => {
+            let mut data = Vec::new();
+            for table in tables {
+                if let Features::Float { data: rows, .. } = table.as_ref() {
+                    data.extend_from_slice(rows);
+                }
+            }
+            Features::float(width, data)
+        }
+        Features::Categorical { .. } => {
+            let mut data = Vec::new();
+            for table in tables {
+                if let Features::Categorical { data: rows, .. } = table.as_ref() {
+                    data.extend_from_slice(rows);
+                }
+            }
+            Features::categorical(width, data)
+        }
+    };
+    let all = match order {
+        Some(order) => all.select_rows(order),
+        None => all,
+    };
+    let rows = all.rows();
+    Ok(Some(match all {
+        Features::Float { data, .. } => {
+            BatchFeatures::Float(Tensor::from_vec(data, (rows, width), device)?)
+        }
+        Features::Categorical { data, .. } => {
+            BatchFeatures::Categorical(Tensor::from_vec(data, (rows, width), device)?)
+        }
+    }))
+}

@@ -1,0 +1,412 @@
+//! The owned, validated graph on the host.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::Features;
+use crate::error::{Error, GraphProblem, Result};
+
+/// The largest number of nodes or edges of one graph: indices are 32 bits wide, and the largest
+/// 32-bit value is kept free because candle reads it as padding.
+pub const MAX_INDEX: usize = u32::MAX as usize - 1;
+
+/// The name under which a graph came in, kept as it was written.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum GraphId {
+    /// A whole number.
+    Number(i64),
+    /// Text.
+    Text(String),
+}
+
+impl fmt::Display for GraphId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(n) => n.fmt(f),
+            Self::Text(t) => write!(f, "\"{t}\""),
+        }
+    }
+}
+
+impl From<i64> for GraphId {
+    fn from(value: i64) -> Self {
+        Self::Number(value)
+    }
+}
+
+impl From<&str> for GraphId {
+    fn from(value: &str) -> Self {
+        Self::Text(value.to_string())
+    }
+}
+
+/// Targets of a graph or of its nodes, `[rows, width]`; NaN marks a missing label.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Targets {
+    /// Columns (tasks).
+    pub width: usize,
+    /// Row-major values; one row for a graph target, one a node for node targets.
+    pub data: Vec<f32>,
+}
+
+impl Targets {
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.data.len().checked_div(self.width).unwrap_or(0)
+    }
+}
+
+/// A directed graph with optional node and edge features, targets and id, checked once when made:
+/// at least one node, every edge in range, tables with the right number of rows, finite features.
+///
+/// Self loops, repeated edges, isolated nodes and several components are legal. An undirected
+/// graph is held as both directions of every edge ([`GraphBuilder::undirected`]).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Graph {
+    num_nodes: usize,
+    edges: Vec<[u32; 2]>,
+    node_features: Option<Features>,
+    edge_features: Option<Features>,
+    targets: Option<Targets>,
+    id: Option<GraphId>,
+}
+
+impl Graph {
+    /// Starts a graph with `num_nodes` nodes.
+    ///
+    /// ```
+    /// use candle_graph::graph::{Features, Graph};
+    /// let ring = Graph::builder(3)
+    ///     .edges([[0, 1], [1, 2], [2, 0]])
+    ///     .undirected(true)
+    ///     .node_features(Features::categorical(1, vec![0, 0, 5]))
+    ///     .build()?;
+    /// assert_eq!(ring.num_edges(), 6);
+    /// # Ok::<(), candle_graph::Error>(())
+    /// ```
+    pub fn builder(num_nodes: usize) -> GraphBuilder {
+        GraphBuilder {
+            num_nodes,
+            edges: Vec::new(),
+            undirected: false,
+            node_features: None,
+            edge_features: None,
+            targets: None,
+            id: None,
+        }
+    }
+
+    /// Number of nodes, at least one.
+    pub fn num_nodes(&self) -> usize {
+        self.num_nodes
+    }
+
+    /// Number of directed edges.
+    pub fn num_edges(&self) -> usize {
+        self.edges.len()
+    }
+
+    /// Number of ordered node pairs, the square of the number of nodes.
+    pub fn num_pairs(&self) -> u64 {
+        (self.num_nodes as u64) * (self.num_nodes as u64)
+    }
+
+    /// Directed edges `[source, target]` in input order (`edge_index` column by column).
+    pub fn edges(&self) -> &[[u32; 2]] {
+        &self.edges
+    }
+
+    /// Node features, one row a node.
+    pub fn node_features(&self) -> Option<&Features> {
+        self.node_features.as_ref()
+    }
+
+    /// Edge features, one row a directed edge.
+    pub fn edge_features(&self) -> Option<&Features> {
+        self.edge_features.as_ref()
+    }
+
+    /// Targets, if any.
+    pub fn targets(&self) -> Option<&Targets> {
+        self.targets.as_ref()
+    }
+
+    /// The graph's id, if any.
+    pub fn id(&self) -> Option<&GraphId> {
+        self.id.as_ref()
+    }
+
+    /// The id for messages; `#position` (zero-based) when the graph has none.
+    pub fn label(&self, position: usize) -> String {
+        match &self.id {
+            Some(id) => id.to_string(),
+            None => format!("#{position}"),
+        }
+    }
+
+    /// Out-degree of every node; self loops and repeated edges count.
+    pub fn out_degrees(&self) -> Vec<u32> {
+        let mut degrees = vec![0; self.num_nodes];
+        for &[source, _] in &self.edges {
+            degrees[source as usize] += 1;
+        }
+        degrees
+    }
+
+    /// The same graph with its nodes renumbered: old node `i` becomes `new_of_old[i]`.
+    ///
+    /// # Errors
+    /// `new_of_old` is not a permutation of `0..num_nodes`.
+    pub fn renumbered(&self, new_of_old: &[u32]) -> Result<Self> {
+        let n = self.num_nodes;
+        let mut old_of_new = vec![u32::MAX; n];
+        for (old, &new) in new_of_old.iter().enumerate() {
+            match old_of_new.get_mut(new as usize) {
+                Some(slot) if *slot == u32::MAX => *slot = old as u32,
+                _ => {
+                    return Err(Error::Batch(format!(
+                        "{new} at {old} breaks the permutation"
+                    )));
+                }
+            }
+        }
+        if new_of_old.len() != n {
+            return Err(Error::Batch(format!(
+                "a permutation of {} for {n} nodes",
+                new_of_old.len()
+            )));
+        }
+        let edges = self
+            .edges
+            .iter()
+            .map(|&[s, t]| [new_of_old[s as usize], new_of_old[t as usize]])
+            .collect();
+        let targets = self.targets.as_ref().map(|t| {
+            if t.rows() != n || n == 1 {
+                return t.clone();
+            }
+            let rows = Features::float(t.width, t.data.clone()).select_rows(&old_of_new);
+            match rows {
+                Features::Float { width, data } => Targets { width, data },
+                Features::Categorical { .. } => t.clone(),
+            }
+        });
+        Ok(Self {
+            num_nodes: n,
+            edges,
+            node_features: self
+                .node_features
+                .as_ref()
+                .map(|f| f.select_rows(&old_of_new)),
+            edge_features: self.edge_features.clone(),
+            targets,
+            id: self.id.clone(),
+        })
+    }
+
+    /// The same graph with its edges in another order: position `k` takes old edge `order[k]`.
+    ///
+    /// # Errors
+    /// `order` is not a permutation of `0..num_edges`.
+    pub fn with_edge_order(&self, order: &[u32]) -> Result<Self> {
+        let mut seen = vec![false; self.edges.len()];
+        for &old in order {
+            match seen.get_mut(old as usize) {
+                Some(slot) if !*slot => *slot = true,
+                _ => {
+                    return Err(Error::Batch(format!(
+                        "edge order: {old} repeats or is out of range"
+                    )));
+                }
+            }
+        }
+        if order.len() != self.edges.len() {
+            return Err(Error::Batch(format!(
+                "edge order of {} for {} edges",
+                order.len(),
+                self.edges.len()
+            )));
+        }
+        let mut out = self.clone();
+        out.edges = order.iter().map(|&o| self.edges[o as usize]).collect();
+        out.edge_features = self.edge_features.as_ref().map(|f| f.select_rows(order));
+        Ok(out)
+    }
+}
+
+/// Builds and validates a [`Graph`].
+#[derive(Debug, Clone)]
+pub struct GraphBuilder {
+    num_nodes: usize,
+    edges: Vec<[i64; 2]>,
+    undirected: bool,
+    node_features: Option<Features>,
+    edge_features: Option<Features>,
+    targets: Option<Targets>,
+    id: Option<GraphId>,
+}
+
+impl GraphBuilder {
+    /// Edges `[source, target]`; indices are checked by [`build`](Self::build).
+    pub fn edges<I: Into<i64>>(mut self, edges: impl IntoIterator<Item = [I; 2]>) -> Self {
+        self.edges = edges
+            .into_iter()
+            .map(|[source, target]| [source.into(), target.into()])
+            .collect();
+        self
+    }
+
+    /// Edges from the two rows of an `edge_index`; the shorter row decides if they differ, so
+    /// check lengths first.
+    pub fn edge_index<I: Into<i64> + Copy>(self, sources: &[I], targets: &[I]) -> Self {
+        self.edges(
+            sources
+                .iter()
+                .zip(targets)
+                .map(|(&s, &t)| [s.into(), t.into()]),
+        )
+    }
+
+    /// Whether every listed edge stands for both directions. The reverse of an edge follows it
+    /// directly, with the same features; a self loop is not doubled.
+    pub fn undirected(mut self, undirected: bool) -> Self {
+        self.undirected = undirected;
+        self
+    }
+
+    /// Node features, one row a node.
+    pub fn node_features(mut self, features: impl Into<Option<Features>>) -> Self {
+        self.node_features = features.into();
+        self
+    }
+
+    /// Edge features, one row a listed edge.
+    pub fn edge_features(mut self, features: impl Into<Option<Features>>) -> Self {
+        self.edge_features = features.into();
+        self
+    }
+
+    /// Targets: one row for the graph, or one row a node.
+    pub fn targets(mut self, targets: impl Into<Option<Targets>>) -> Self {
+        self.targets = targets.into();
+        self
+    }
+
+    /// The name under which messages and predictions speak of the graph.
+    pub fn id(mut self, id: impl Into<GraphId>) -> Self {
+        self.id = Some(id.into());
+        self
+    }
+
+    /// Checks everything and makes the graph.
+    ///
+    /// # Errors
+    /// [`Error::Graph`] naming the graph, the field, the place and the value.
+    pub fn build(self) -> Result<Graph> {
+        let label = self
+            .id
+            .as_ref()
+            .map_or_else(|| "without id".to_string(), GraphId::to_string);
+        self.check_and_build()
+            .map_err(|problem| Error::graph(label, problem))
+    }
+
+    /// [`build`](Self::build) without the graph's name around the problem, for readers that name
+    /// the place themselves.
+    pub fn check_and_build(self) -> Result<Graph, GraphProblem> {
+        let n = self.num_nodes;
+        if n == 0 {
+            return Err(GraphProblem::Empty);
+        }
+        let doubled = self
+            .edges
+            .len()
+            .saturating_mul(1 + usize::from(self.undirected));
+        for (what, found) in [("nodes", n), ("edges", doubled)] {
+            if found > MAX_INDEX {
+                return Err(GraphProblem::TooLarge {
+                    what,
+                    found,
+                    limit: MAX_INDEX,
+                });
+            }
+        }
+        let mut edges = Vec::with_capacity(doubled);
+        for (edge, &[source_node, target_node]) in self.edges.iter().enumerate() {
+            let inside = |v: i64| u32::try_from(v).ok().filter(|&v| (v as usize) < n);
+            let (Some(source), Some(target)) = (inside(source_node), inside(target_node)) else {
+                return Err(GraphProblem::EdgeOutOfRange {
+                    edge,
+                    source_node,
+                    target_node,
+                    num_nodes: n,
+                });
+            };
+            edges.push([source, target]);
+        }
+        if let Some(features) = &self.node_features {
+            features.validate("x", n, "one row a node")?;
+        }
+        let mut edge_features = self.edge_features;
+        if let Some(features) = &edge_features {
+            if features.is_empty() && edges.is_empty() {
+                edge_features = None;
+            } else {
+                features.validate("edge_attr", edges.len(), "one row an edge")?;
+            }
+        }
+        if let Some(targets) = &self.targets
+            && (targets.width == 0 || targets.data.len() % targets.width != 0)
+        {
+            return Err(GraphProblem::Field {
+                field: "y".to_string(),
+                message: format!(
+                    "{} values do not form rows of {}",
+                    targets.data.len(),
+                    targets.width
+                ),
+            });
+        }
+        if self.undirected {
+            (edges, edge_features) = doubled_edges(&edges, edge_features.as_ref());
+        }
+        Ok(Graph {
+            num_nodes: n,
+            edges,
+            node_features: self.node_features,
+            edge_features,
+            targets: self.targets,
+            id: self.id,
+        })
+    }
+}
+
+/// Every edge followed by its reverse, self loops once; features go along.
+fn doubled_edges(
+    edges: &[[u32; 2]],
+    features: Option<&Features>,
+) -> (Vec<[u32; 2]>, Option<Features>) {
+    let doubled = edges.iter().flat_map(|&[s, t]| [[s, t], [t, s]]);
+    if edges.iter().all(|[s, t]| s != t) {
+        return (doubled.collect(), features.map(Features::repeat_rows));
+    }
+    let mut order = Vec::with_capacity(edges.len() * 2);
+    let mut out = Vec::with_capacity(edges.len() * 2);
+    for (position, &[s, t]) in edges.iter().enumerate() {
+        out.push([s, t]);
+        order.push(position as u32);
+        if s != t {
+            out.push([t, s]);
+            order.push(position as u32);
+        }
+    }
+    (out, features.map(|f| f.select_rows(&order)))
+}
+
+impl AsRef<Graph> for Graph {
+    fn as_ref(&self) -> &Graph {
+        self
+    }
+}

@@ -1,0 +1,19 @@
+//! Graphs on the host and ragged batches on the device.
+//!
+//! [`Graph`] is owned and validated once, at the border; [`GraphBatch`] is the concatenation of
+//! graphs on a device, nothing padded. [`Offsets`] is the one type that says where a segment
+//! (a graph's nodes, a node's incoming edges, a graph's node pairs) begins and ends.
+
+mod batch;
+mod budget;
+mod features;
+mod host;
+mod offsets;
+mod schema;
+
+pub use batch::{BatchEdges, BatchFeatures, GraphBatch};
+pub use budget::BatchBudget;
+pub use features::Features;
+pub use host::{Graph, GraphBuilder, GraphId, MAX_INDEX, Targets};
+pub use offsets::Offsets;
+pub use schema::{ConformedFeatures, FeatureSchema, InputSchema};
