@@ -1,0 +1,192 @@
+//! What encodings a model needs, computed and attached.
+
+use std::borrow::Borrow;
+
+use candle_core::Tensor;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::{EncodingArray, GraphEncoding, Level, Rrwp, Rwse};
+use crate::error::{Error, Result};
+use crate::graph::{Graph, GraphBatch};
+
+/// One encoding with everything that its values depend on.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum EncodingRecipe {
+    /// Relative random walk probabilities.
+    Rrwp(Rrwp),
+    /// Random walk landing probabilities.
+    Rwse(Rwse),
+}
+
+impl EncodingRecipe {
+    /// Name, level and width of every array that the recipe makes.
+    pub fn arrays(&self) -> Vec<(&'static str, Level, usize)> {
+        match self {
+            Self::Rrwp(rrwp) => rrwp.arrays(),
+            Self::Rwse(rwse) => rwse.arrays(),
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        match self {
+            Self::Rrwp(rrwp) => rrwp.check(),
+            Self::Rwse(rwse) => rwse.check(),
+        }
+    }
+
+    fn compute(&self, graph: &Graph) -> Vec<EncodingArray> {
+        match self {
+            Self::Rrwp(rrwp) => rrwp.compute(graph),
+            Self::Rwse(rwse) => rwse.compute(graph),
+        }
+    }
+}
+
+/// The encodings that a model needs.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct EncodingPlan {
+    recipes: Vec<EncodingRecipe>,
+}
+
+impl EncodingPlan {
+    /// The largest encoding of one graph that is computed without asking: 8 GiB.
+    pub const MAX_BYTES: u64 = 8 << 30;
+
+    /// A plan of these recipes.
+    ///
+    /// # Errors
+    /// A recipe with impossible parameters, or two that make an array of the same name.
+    pub fn new(recipes: Vec<EncodingRecipe>) -> Result<Self> {
+        let plan = Self { recipes };
+        plan.check()?;
+        Ok(plan)
+    }
+
+    /// Checks a plan that came from outside (a configuration file).
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn check(&self) -> Result<()> {
+        let mut names = Vec::new();
+        for recipe in &self.recipes {
+            recipe.check()?;
+            for (name, ..) in recipe.arrays() {
+                if names.contains(&name) {
+                    return Err(Error::Encoding(format!("two recipes make `{name}`")));
+                }
+                names.push(name);
+            }
+        }
+        Ok(())
+    }
+
+    /// The recipes in order.
+    pub fn recipes(&self) -> &[EncodingRecipe] {
+        &self.recipes
+    }
+
+    /// Whether the plan asks for nothing.
+    pub fn is_empty(&self) -> bool {
+        self.recipes.is_empty()
+    }
+
+    /// Name, level and width of every array, in order.
+    pub fn arrays(&self) -> Vec<(&'static str, Level, usize)> {
+        self.recipes
+            .iter()
+            .flat_map(EncodingRecipe::arrays)
+            .collect()
+    }
+
+    /// Bytes that the encodings of `graph` take.
+    pub fn bytes(&self, graph: &Graph) -> u64 {
+        self.arrays()
+            .iter()
+            .map(|&(_, level, width)| level.rows(graph).saturating_mul(4 * width as u64))
+            .fold(0, u64::saturating_add)
+    }
+
+    /// Computes the encodings of one graph; `position` names it in messages when it has no id.
+    ///
+    /// # Errors
+    /// The result would exceed [`MAX_BYTES`](Self::MAX_BYTES).
+    pub fn compute(&self, graph: &Graph, position: usize) -> Result<GraphEncoding> {
+        let bytes = self.bytes(graph);
+        if bytes > Self::MAX_BYTES {
+            return Err(Error::Encoding(format!(
+                "graph {} with {} nodes needs {bytes} bytes of encodings, more than the limit of {}",
+                graph.label(position),
+                graph.num_nodes(),
+                Self::MAX_BYTES,
+            )));
+        }
+        Ok(GraphEncoding {
+            arrays: self.recipes.iter().flat_map(|r| r.compute(graph)).collect(),
+        })
+    }
+
+    /// Computes the encodings of many graphs on all cores, in input order. `first` is the position
+    /// of `graphs[0]` in the whole input.
+    ///
+    /// # Errors
+    /// As [`compute`](Self::compute), for the first graph that fails.
+    pub fn compute_all<G: AsRef<Graph> + Sync>(
+        &self,
+        graphs: &[G],
+        first: usize,
+    ) -> Result<Vec<GraphEncoding>> {
+        graphs
+            .par_iter()
+            .enumerate()
+            .map(|(at, graph)| self.compute(graph.as_ref(), first + at))
+            .collect()
+    }
+
+    /// Attaches the encodings of a batch's graphs, in their order, to the batch: every array of the
+    /// plan becomes one tensor f32 `[rows of all graphs, width]` under its name.
+    ///
+    /// # Errors
+    /// The number of encodings, or the size of one, does not fit the batch.
+    pub fn attach<E: Borrow<GraphEncoding>>(
+        &self,
+        batch: &mut GraphBatch,
+        encodings: &[E],
+    ) -> Result<()> {
+        if encodings.len() != batch.num_graphs() {
+            return Err(Error::Encoding(format!(
+                "{} encodings for a batch of {} graphs",
+                encodings.len(),
+                batch.num_graphs()
+            )));
+        }
+        for (name, level, width) in self.arrays() {
+            let rows_of = |g: usize| match level {
+                Level::Graph => 1,
+                Level::Node => batch.node_ptr().range(g).len(),
+                Level::Pair => batch.pair_ptr().range(g).len(),
+            };
+            let total: usize = (0..encodings.len()).map(rows_of).sum();
+            let mut data = Vec::with_capacity(total * width);
+            for (g, encoding) in encodings.iter().enumerate() {
+                let array = encoding.borrow().get(name).ok_or_else(|| {
+                    Error::Encoding(format!("graph {g} of the batch: `{name}` is missing"))
+                })?;
+                let expected = rows_of(g) * width;
+                if array.width != width || array.data.len() != expected {
+                    return Err(Error::Encoding(format!(
+                        "graph {g} of the batch: `{name}` holds {} values, expected {expected}",
+                        array.data.len()
+                    )));
+                }
+                data.extend_from_slice(&array.data);
+            }
+            let tensor = Tensor::from_vec(data, (total, width), batch.device())?;
+            batch.attach_encoding(name, tensor);
+        }
+        Ok(())
+    }
+}
