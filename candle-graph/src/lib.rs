@@ -8,5 +8,6 @@
 pub mod encodings;
 pub mod error;
 pub mod graph;
+pub mod ops;
 
 pub use error::{Error, GraphProblem, Result};

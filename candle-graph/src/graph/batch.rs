@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use candle_core::{Device, Tensor};
 
-use super::{Features, Graph, InputSchema, Offsets};
+use super::{Features, Graph, InputSchema, Offsets, PairLayout};
 use crate::error::{Error, Result};
 
 /// A feature table of a batch on its device.
@@ -83,8 +83,7 @@ impl BatchEdges {
 #[derive(Debug, Clone)]
 pub struct GraphBatch {
     device: Device,
-    node_ptr: Offsets,
-    pair_ptr: Offsets,
+    pairs: PairLayout,
     edges: BatchEdges,
     edge_pairs: Vec<u32>,
     node_features: Option<BatchFeatures>,
@@ -108,14 +107,13 @@ impl GraphBatch {
         if graphs.is_empty() {
             return Err(Error::Batch("it needs at least one graph".to_string()));
         }
-        let sizes = || graphs.iter().map(|g| g.as_ref().num_nodes());
-        let node_ptr = Offsets::from_lengths(sizes(), device)?;
-        let pair_ptr = Offsets::from_lengths(sizes().map(|n| n.saturating_mul(n)), device)?;
+        let sizes = graphs.iter().map(|g| g.as_ref().num_nodes());
+        let pairs = PairLayout::new(&Offsets::from_lengths(sizes, device)?)?;
         Offsets::from_lengths(graphs.iter().map(|g| g.as_ref().num_edges()), device)?;
 
         let mut node_tables = Vec::with_capacity(graphs.len());
         let mut edge_tables = Vec::with_capacity(graphs.len());
-        let mut out_degrees = Vec::with_capacity(node_ptr.total());
+        let mut out_degrees = Vec::with_capacity(pairs.num_nodes());
         for (position, graph) in graphs.iter().enumerate() {
             let features = schema.conform(graph.as_ref(), first + position)?;
             node_tables.extend(features.node);
@@ -123,13 +121,12 @@ impl GraphBatch {
             out_degrees.extend(graph.as_ref().out_degrees());
         }
 
-        let (edges, edge_pairs) = sorted_edges(graphs, &node_ptr, &pair_ptr, device)?;
+        let (edges, edge_pairs) = sorted_edges(graphs, &pairs, device)?;
         Ok(Self {
             device: device.clone(),
             node_features: concat_features(&node_tables, None, device)?,
             edge_features: concat_features(&edge_tables, Some(&edges.input_position), device)?,
-            node_ptr,
-            pair_ptr,
+            pairs,
             edges,
             edge_pairs,
             out_degrees,
@@ -144,27 +141,32 @@ impl GraphBatch {
 
     /// Number of graphs.
     pub fn num_graphs(&self) -> usize {
-        self.node_ptr.num_segments()
+        self.node_ptr().num_segments()
     }
 
     /// Number of nodes over all graphs.
     pub fn num_nodes(&self) -> usize {
-        self.node_ptr.total()
+        self.pairs.num_nodes()
     }
 
     /// Number of ordered node pairs over all graphs.
     pub fn num_pairs(&self) -> usize {
-        self.pair_ptr.total()
+        self.pairs.num_pairs()
     }
 
     /// Nodes of every graph.
     pub fn node_ptr(&self) -> &Offsets {
-        &self.node_ptr
+        self.pairs.node_ptr()
     }
 
     /// Ordered pairs of every graph.
     pub fn pair_ptr(&self) -> &Offsets {
-        &self.pair_ptr
+        self.pairs.pair_ptr()
+    }
+
+    /// The layout of the ordered pairs.
+    pub fn pairs(&self) -> &PairLayout {
+        &self.pairs
     }
 
     /// The edges.
@@ -215,8 +217,7 @@ impl GraphBatch {
 /// Sorts the edges of all graphs by (target, source); equal edges keep their input order.
 fn sorted_edges<G: AsRef<Graph>>(
     graphs: &[G],
-    node_ptr: &Offsets,
-    pair_ptr: &Offsets,
+    pairs: &PairLayout,
     device: &Device,
 ) -> Result<(BatchEdges, Vec<u32>)> {
     let total = graphs.iter().map(|g| g.as_ref().num_edges()).sum();
@@ -224,11 +225,12 @@ fn sorted_edges<G: AsRef<Graph>>(
     let mut targets = Vec::with_capacity(total);
     let mut input_position = Vec::with_capacity(total);
     let mut edge_pairs = Vec::with_capacity(total);
-    let mut in_degrees = vec![0usize; node_ptr.total()];
+    let mut in_degrees = vec![0usize; pairs.num_nodes()];
     let mut order = Vec::new();
     for (g, graph) in graphs.iter().enumerate() {
         let graph = graph.as_ref();
-        let (first_node, first_pair) = (node_ptr.as_slice()[g], pair_ptr.as_slice()[g]);
+        let first_node = pairs.node_ptr().as_slice()[g];
+        let first_pair = pairs.pair_ptr().as_slice()[g];
         let first_edge = input_position.len() as u32;
         let n = graph.num_nodes() as u32;
         let edges = graph.edges();

@@ -9,6 +9,7 @@ mod budget;
 mod features;
 mod host;
 mod offsets;
+mod pairs;
 mod schema;
 
 pub use batch::{BatchEdges, BatchFeatures, GraphBatch};
@@ -16,4 +17,5 @@ pub use budget::BatchBudget;
 pub use features::Features;
 pub use host::{Graph, GraphBuilder, GraphId, MAX_INDEX, Targets};
 pub use offsets::Offsets;
+pub use pairs::PairLayout;
 pub use schema::{ConformedFeatures, FeatureSchema, InputSchema};

@@ -1,0 +1,30 @@
+//! Operations on ragged tensors: the public function with its shapes and dispatch, a reference
+//! implementation in plain candle tensors (differentiable, the oracle of the tests), and a fused
+//! one for the CPU.
+//!
+//! The fused path is taken for f32 tensors on the CPU that carry no gradient graph; everything
+//! else, training included, runs the reference. [`force_reference`] sends one thread to the
+//! reference for comparisons.
+
+mod activation;
+mod dispatch;
+mod host;
+mod linear;
+mod matmul;
+mod norm;
+mod pair_attention;
+mod segment;
+mod simd;
+#[cfg(test)]
+mod test_data;
+
+pub use activation::Activation;
+pub use dispatch::force_reference;
+pub use linear::{LinearWeights, linear};
+pub use norm::{Affine, LayerNorm};
+pub use pair_attention::{
+    PairAttentionInput, PairAttentionOutput, PairAttentionWeights, PairOutput, PairUpdate,
+    pair_attention,
+};
+pub(crate) use segment::add_rows_at;
+pub use segment::{Reduction, segment_reduce, segment_softmax};

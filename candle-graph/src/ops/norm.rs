@@ -1,0 +1,43 @@
+//! Row normalisations as data, shared by layers and fused kernels.
+
+use candle_core::{D, Result, Tensor};
+
+/// `scale ⊙ x + shift`, both `[width]`: what BatchNorm is once its running statistics are folded in.
+#[derive(Debug, Clone)]
+pub struct Affine {
+    /// Factor of every column.
+    pub scale: Tensor,
+    /// Offset of every column.
+    pub shift: Tensor,
+}
+
+impl Affine {
+    /// Applies the map to `[rows, width]`.
+    pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        x.broadcast_mul(&self.scale)?.broadcast_add(&self.shift)
+    }
+}
+
+/// Normalisation of every row to mean 0 and variance 1, then an affine map of the columns. The
+/// variance is taken around the mean, so that large means do no harm.
+#[derive(Debug, Clone)]
+pub struct LayerNorm {
+    /// Factor of every column, `[width]`.
+    pub weight: Tensor,
+    /// Offset of every column, `[width]`.
+    pub bias: Tensor,
+    /// Added to the variance.
+    pub eps: f64,
+}
+
+impl LayerNorm {
+    /// Normalises `[rows, width]`.
+    pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let centred = x.broadcast_sub(&x.mean_keepdim(D::Minus1)?)?;
+        let deviation = (centred.sqr()?.mean_keepdim(D::Minus1)? + self.eps)?.sqrt()?;
+        centred
+            .broadcast_div(&deviation)?
+            .broadcast_mul(&self.weight)?
+            .broadcast_add(&self.bias)
+    }
+}

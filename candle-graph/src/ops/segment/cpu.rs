@@ -1,0 +1,141 @@
+//! Segment operations in one parallel pass over memory.
+
+use candle_core::{Device, Result, Tensor};
+use rayon::prelude::*;
+
+use super::Reduction;
+use crate::graph::Offsets;
+use crate::ops::host::HostF32;
+use crate::ops::simd;
+
+/// Rows below which threads cost more than they save.
+const PARALLEL_FROM: usize = 1024;
+
+pub(super) fn reduce(values: &Tensor, segments: &Offsets, reduction: Reduction) -> Result<Tensor> {
+    let values = values.contiguous()?;
+    let (rows, width) = values.dims2()?;
+    let input = HostF32::new(&values)?;
+    let count = segments.num_segments();
+    let mut out = vec![0.0f32; count * width];
+    if width > 0 && rows > 0 {
+        let arch = pulp::Arch::new();
+        let one = |(segment, out): (usize, &mut [f32])| {
+            let range = segments.range(segment);
+            let rows = &input[range.start * width..range.end * width];
+            arch.dispatch(
+                #[inline(always)]
+                || reduce_rows(rows, out, reduction),
+            );
+        };
+        if rows < PARALLEL_FROM {
+            out.chunks_exact_mut(width).enumerate().for_each(one);
+        } else {
+            out.par_chunks_exact_mut(width).enumerate().for_each(one);
+        }
+    }
+    Tensor::from_vec(out, (count, width), &Device::Cpu)
+}
+
+#[inline(always)]
+fn reduce_rows(rows: &[f32], out: &mut [f32], reduction: Reduction) {
+    let width = out.len();
+    let count = rows.len() / width;
+    let mut rows = rows.chunks_exact(width);
+    let Some(first) = rows.next() else {
+        return;
+    };
+    out.copy_from_slice(first);
+    for row in rows {
+        match reduction {
+            Reduction::Sum | Reduction::Mean => {
+                out.iter_mut().zip(row).for_each(|(o, &v)| *o += v);
+            }
+            Reduction::Max => out.iter_mut().zip(row).for_each(|(o, &v)| *o = o.max(v)),
+        }
+    }
+    if reduction == Reduction::Mean {
+        let divisor = count as f32;
+        out.iter_mut().for_each(|o| *o /= divisor);
+    }
+}
+
+pub(super) fn softmax(values: &Tensor, segments: &Offsets) -> Result<Tensor> {
+    let values = values.contiguous()?;
+    let (rows, width) = values.dims2()?;
+    let mut out = HostF32::new(&values)?.to_vec();
+    if width > 0 && rows > 0 {
+        let mut rest = out.as_mut_slice();
+        let mut blocks = Vec::with_capacity(segments.num_segments());
+        for length in segments.lengths().filter(|&l| l > 0) {
+            let (block, after) = rest.split_at_mut(length * width);
+            blocks.push(block);
+            rest = after;
+        }
+        let arch = pulp::Arch::new();
+        let one = |block: &mut [f32]| {
+            arch.dispatch(
+                #[inline(always)]
+                || softmax_rows(block, width),
+            );
+        };
+        if rows < PARALLEL_FROM {
+            blocks.into_iter().for_each(one);
+        } else {
+            blocks.into_par_iter().for_each(one);
+        }
+    }
+    Tensor::from_vec(out, (rows, width), &Device::Cpu)
+}
+
+/// Softmax over the rows of `block` `[rows, width]`, column by column, in place.
+#[inline(always)]
+pub(in crate::ops) fn softmax_rows(block: &mut [f32], width: usize) {
+    // Columns in groups that fit registers; a group's maxima and sums stay on the stack.
+    const GROUP: usize = 16;
+    for first in (0..width).step_by(GROUP) {
+        let columns = GROUP.min(width - first);
+        let mut largest = [f32::NEG_INFINITY; GROUP];
+        for row in block.chunks_exact(width) {
+            let row = &row[first..first + columns];
+            largest
+                .iter_mut()
+                .zip(row)
+                .for_each(|(m, &v)| *m = m.max(v));
+        }
+        // A segment whose every logit is −∞ has no weight to give; −∞ − (−∞) would be NaN.
+        largest
+            .iter_mut()
+            .for_each(|m| *m = if *m == f32::NEG_INFINITY { 0.0 } else { *m });
+        let mut sum = [0.0f32; GROUP];
+        for row in block.chunks_exact_mut(width) {
+            let row = &mut row[first..first + columns];
+            for ((v, &m), s) in row.iter_mut().zip(&largest).zip(&mut sum) {
+                *v = simd::exp(*v - m);
+                *s += *v;
+            }
+        }
+        sum.iter_mut().for_each(|s| *s = 1.0 / (*s + 1e-16));
+        for row in block.chunks_exact_mut(width) {
+            let row = &mut row[first..first + columns];
+            row.iter_mut().zip(&sum).for_each(|(v, &s)| *v *= s);
+        }
+    }
+}
+
+pub(super) fn add_rows_at(base: &Tensor, rows_to_add: &Tensor, at: &[u32]) -> Result<Tensor> {
+    let base = base.contiguous()?;
+    let rows_to_add = rows_to_add.contiguous()?;
+    let (rows, width) = base.dims2()?;
+    let mut out = HostF32::new(&base)?.to_vec();
+    let added = HostF32::new(&rows_to_add)?;
+    if width > 0 {
+        for (&row, values) in at.iter().zip(added.chunks_exact(width)) {
+            let start = row as usize * width;
+            out[start..start + width]
+                .iter_mut()
+                .zip(values)
+                .for_each(|(o, &v)| *o += v);
+        }
+    }
+    Tensor::from_vec(out, (rows, width), &Device::Cpu)
+}

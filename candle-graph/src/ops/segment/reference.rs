@@ -1,0 +1,74 @@
+//! Segment operations in plain candle tensors. Segments are brought into a padded block by a
+//! gather whose padding reads an appended row, so that every step is differentiable and no
+//! scatter-max is needed.
+
+use candle_core::{D, Result, Tensor};
+
+use super::Reduction;
+use crate::graph::Offsets;
+
+/// `[segments, longest, width]` with `fill` where a segment is shorter than the longest.
+fn padded(values: &Tensor, segments: &Offsets, fill: f64) -> Result<Tensor> {
+    let (rows, width) = values.dims2()?;
+    let longest = segments.max_length();
+    let count = segments.num_segments();
+    let extra = (Tensor::ones((1, width), values.dtype(), values.device())? * fill)?;
+    let extended = Tensor::cat(&[values, &extra], 0)?;
+    let mut ids = Vec::with_capacity(count * longest);
+    for range in segments.ranges() {
+        let padding = longest - range.len();
+        ids.extend(range.map(|r| r as u32));
+        ids.extend(std::iter::repeat_n(rows as u32, padding));
+    }
+    let ids = Tensor::from_vec(ids, count * longest, values.device())?;
+    extended
+        .index_select(&ids, 0)?
+        .reshape((count, longest, width))
+}
+
+pub(super) fn reduce(values: &Tensor, segments: &Offsets, reduction: Reduction) -> Result<Tensor> {
+    let (_, width) = values.dims2()?;
+    let count = segments.num_segments();
+    if segments.max_length() == 0 {
+        return Tensor::zeros((count, width), values.dtype(), values.device());
+    }
+    match reduction {
+        Reduction::Sum => padded(values, segments, 0.0)?.sum(1),
+        Reduction::Mean => {
+            let divisors: Vec<f32> = segments.lengths().map(|l| l.max(1) as f32).collect();
+            let divisors = Tensor::from_vec(divisors, (count, 1), values.device())?
+                .to_dtype(values.dtype())?;
+            padded(values, segments, 0.0)?
+                .sum(1)?
+                .broadcast_div(&divisors)
+        }
+        Reduction::Max => {
+            let largest = padded(values, segments, f64::NEG_INFINITY)?.max(1)?;
+            let filled: Vec<u8> = segments.lengths().map(|l| u8::from(l > 0)).collect();
+            let filled = Tensor::from_vec(filled, (count, 1), values.device())?
+                .broadcast_as((count, width))?;
+            filled.where_cond(&largest, &largest.zeros_like()?)
+        }
+    }
+}
+
+pub(super) fn softmax(values: &Tensor, segments: &Offsets) -> Result<Tensor> {
+    let (rows, width) = values.dims2()?;
+    if rows == 0 {
+        return Ok(values.clone());
+    }
+    let ids = segments.segment_ids()?;
+    // The largest value only keeps the exponential in range: no gradient belongs to it.
+    let largest = padded(&values.detach(), segments, f64::NEG_INFINITY)?
+        .max_keepdim(1)?
+        .reshape(((), width))?
+        .index_select(ids, 0)?;
+    let exponentials = values.sub(&largest)?.exp()?;
+    let sums = padded(&exponentials, segments, 0.0)?.sum(D::Minus2)?;
+    exponentials.div(&(sums + 1e-16)?.index_select(ids, 0)?)
+}
+
+pub(super) fn add_rows_at(base: &Tensor, rows_to_add: &Tensor, at: &[u32]) -> Result<Tensor> {
+    let ids = Tensor::from_vec(at.to_vec(), at.len(), base.device())?;
+    base.index_add(&ids, rows_to_add, 0)
+}
