@@ -21,6 +21,10 @@ use crate::ops::segment::softmax_rows;
 /// map takes at most.
 const BLOCK: usize = 256;
 
+/// Rows that are summed before they join the sum of a target: the rounding error of a long sum then
+/// grows with the number of blocks, not of rows.
+const SUM_BLOCK: usize = 32;
+
 /// The attention's weights in the kernel's form.
 #[derive(Debug)]
 pub(super) struct PreparedAttention {
@@ -554,18 +558,24 @@ fn aggregate(head_dim: usize, alpha: &[f32], rows: &[f32], out: &mut [f32]) {
         32 => aggregate_fixed::<32>(alpha, rows, out),
         64 => aggregate_fixed::<64>(alpha, rows, out),
         d => {
-            let width = heads_times(alpha, rows, out, d);
+            let width = width_of(alpha, rows, out, d);
             let heads = width / d;
             let per_target = alpha.len() / (out.len() / width);
+            let mut sum = vec![0.0; width];
             for (alpha, out) in alpha
                 .chunks_exact(per_target)
                 .zip(out.chunks_exact_mut(width))
             {
-                for (alpha, row) in alpha.chunks_exact(heads).zip(rows.chunks_exact(width)) {
-                    let by_head = out.chunks_exact_mut(d).zip(row.chunks_exact(d));
-                    for (&a, (out, row)) in alpha.iter().zip(by_head) {
-                        out.iter_mut().zip(row).for_each(|(o, &v)| *o += a * v);
+                let blocks = alpha.chunks(SUM_BLOCK * heads);
+                for (alpha, rows) in blocks.zip(rows.chunks(SUM_BLOCK * width)) {
+                    sum.fill(0.0);
+                    for (alpha, row) in alpha.chunks_exact(heads).zip(rows.chunks_exact(width)) {
+                        let by_head = sum.chunks_exact_mut(d).zip(row.chunks_exact(d));
+                        for (&a, (sum, row)) in alpha.iter().zip(by_head) {
+                            sum.iter_mut().zip(row).for_each(|(o, &v)| *o += a * v);
+                        }
                     }
+                    out.iter_mut().zip(&sum).for_each(|(o, &s)| *o += s);
                 }
             }
         }
@@ -575,25 +585,32 @@ fn aggregate(head_dim: usize, alpha: &[f32], rows: &[f32], out: &mut [f32]) {
 /// The row width H·d from the sizes: with T targets and n sources, `rows · out / alpha` is
 /// (n·H·d)(T·H·d)/(T·n·H) = H·d².
 #[inline(always)]
-fn heads_times(alpha: &[f32], rows: &[f32], out: &[f32], d: usize) -> usize {
+fn width_of(alpha: &[f32], rows: &[f32], out: &[f32], d: usize) -> usize {
     rows.len() * out.len() / alpha.len() / d
 }
 
 #[inline(always)]
 fn aggregate_fixed<const D: usize>(alpha: &[f32], rows: &[f32], out: &mut [f32]) {
-    let width = heads_times(alpha, rows, out, D);
-    let heads = width / D;
-    let per_target = alpha.len() / (out.len() / width);
+    let heads = width_of(alpha, rows, out, D) / D;
     let (rows, _) = rows.as_chunks::<D>();
     let (out, _) = out.as_chunks_mut::<D>();
+    let per_target = alpha.len() / (out.len() / heads);
     for (alpha, out) in alpha
         .chunks_exact(per_target)
         .zip(out.chunks_exact_mut(heads))
     {
-        for (alpha, row) in alpha.chunks_exact(heads).zip(rows.chunks_exact(heads)) {
-            for ((&a, row), out) in alpha.iter().zip(row).zip(out.iter_mut()) {
+        let blocks = alpha.chunks(SUM_BLOCK * heads);
+        for (alpha, rows) in blocks.zip(rows.chunks(SUM_BLOCK * heads)) {
+            for (head, out) in out.iter_mut().enumerate() {
+                let mut sum = [0.0f32; D];
+                let weights = alpha.iter().skip(head).step_by(heads);
+                for (&a, row) in weights.zip(rows.iter().skip(head).step_by(heads)) {
+                    for i in 0..D {
+                        sum[i] += a * row[i];
+                    }
+                }
                 for i in 0..D {
-                    out[i] += a * row[i];
+                    out[i] += sum[i];
                 }
             }
         }
