@@ -8,6 +8,7 @@
 pub mod encodings;
 pub mod error;
 pub mod graph;
+pub mod nn;
 pub mod ops;
 
 pub use error::{Error, GraphProblem, Result};

@@ -15,15 +15,11 @@ use crate::graph::PairLayout;
 use crate::ops::Activation;
 use crate::ops::host::HostF32;
 use crate::ops::matmul::{Into, Rhs, matmul};
-use crate::ops::segment::softmax_rows;
+use crate::ops::segment::{SUM_BLOCK, softmax_rows};
 
 /// Pair rows that one task takes at least, if the graph has them, and that one product of the edge
 /// map takes at most.
 const BLOCK: usize = 256;
-
-/// Rows that are summed before they join the sum of a target: the rounding error of a long sum then
-/// grows with the number of blocks, not of rows.
-const SUM_BLOCK: usize = 32;
 
 /// The attention's weights in the kernel's form.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! Segment operations in one parallel pass over memory.
 
-use candle_core::{Device, Result, Tensor};
+use candle_core::{CpuStorage, Device, InplaceOp1, Layout, Result, Tensor, bail};
 use rayon::prelude::*;
 
 use super::Reduction;
@@ -10,6 +10,10 @@ use crate::ops::simd;
 
 /// Rows below which threads cost more than they save.
 const PARALLEL_FROM: usize = 1024;
+
+/// Terms that are summed before they join a sum: the rounding error of a long sum then grows with
+/// the number of blocks, not of terms.
+pub(in crate::ops) const SUM_BLOCK: usize = 32;
 
 pub(super) fn reduce(values: &Tensor, segments: &Offsets, reduction: Reduction) -> Result<Tensor> {
     let values = values.contiguous()?;
@@ -107,12 +111,16 @@ pub(in crate::ops) fn softmax_rows(block: &mut [f32], width: usize) {
             .iter_mut()
             .for_each(|m| *m = if *m == f32::NEG_INFINITY { 0.0 } else { *m });
         let mut sum = [0.0f32; GROUP];
-        for row in block.chunks_exact_mut(width) {
-            let row = &mut row[first..first + columns];
-            for ((v, &m), s) in row.iter_mut().zip(&largest).zip(&mut sum) {
-                *v = simd::exp(*v - m);
-                *s += *v;
+        for rows in block.chunks_mut(SUM_BLOCK * width) {
+            let mut partial = [0.0f32; GROUP];
+            for row in rows.chunks_exact_mut(width) {
+                let row = &mut row[first..first + columns];
+                for ((v, &m), s) in row.iter_mut().zip(&largest).zip(&mut partial) {
+                    *v = simd::exp(*v - m);
+                    *s += *v;
+                }
             }
+            sum.iter_mut().zip(&partial).for_each(|(s, &p)| *s += p);
         }
         sum.iter_mut().for_each(|s| *s = 1.0 / (*s + 1e-16));
         for row in block.chunks_exact_mut(width) {
@@ -122,20 +130,48 @@ pub(in crate::ops) fn softmax_rows(block: &mut [f32], width: usize) {
     }
 }
 
-pub(super) fn add_rows_at(base: &Tensor, rows_to_add: &Tensor, at: &[u32]) -> Result<Tensor> {
+pub(super) fn add_rows_at(base: Tensor, rows_to_add: &Tensor, at: &[u32]) -> Result<Tensor> {
     let base = base.contiguous()?;
     let rows_to_add = rows_to_add.contiguous()?;
-    let (rows, width) = base.dims2()?;
-    let mut out = HostF32::new(&base)?.to_vec();
-    let added = HostF32::new(&rows_to_add)?;
-    if width > 0 {
-        for (&row, values) in at.iter().zip(added.chunks_exact(width)) {
-            let start = row as usize * width;
-            out[start..start + width]
-                .iter_mut()
-                .zip(values)
-                .for_each(|(o, &v)| *o += v);
-        }
+    let op = AddRows {
+        rows: &HostF32::new(&rows_to_add)?,
+        at,
+    };
+    base.inplace_op1(&op)?;
+    Ok(base)
+}
+
+/// Adds rows within the storage of a tensor.
+struct AddRows<'a> {
+    rows: &'a [f32],
+    at: &'a [u32],
+}
+
+impl InplaceOp1 for AddRows<'_> {
+    fn name(&self) -> &'static str {
+        "add-rows"
     }
-    Tensor::from_vec(out, (rows, width), &Device::Cpu)
+
+    fn cpu_fwd(&self, storage: &mut CpuStorage, layout: &Layout) -> Result<()> {
+        let CpuStorage::F32(values) = storage else {
+            bail!("add rows: the base is not f32");
+        };
+        let base = layout
+            .contiguous_offsets()
+            .and_then(|(start, end)| values.get_mut(start..end));
+        let Some(base) = base else {
+            bail!("add rows: the base is not contiguous");
+        };
+        let width = self.rows.len() / self.at.len().max(1);
+        if width > 0 {
+            for (&row, values) in self.at.iter().zip(self.rows.chunks_exact(width)) {
+                let start = row as usize * width;
+                base[start..start + width]
+                    .iter_mut()
+                    .zip(values)
+                    .for_each(|(o, &v)| *o += v);
+            }
+        }
+        Ok(())
+    }
 }

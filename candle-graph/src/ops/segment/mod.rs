@@ -5,7 +5,7 @@ mod reference;
 
 use candle_core::{Result, Tensor, bail};
 
-pub(super) use cpu::softmax_rows;
+pub(super) use cpu::{SUM_BLOCK, softmax_rows};
 
 use super::dispatch::fused_on_cpu;
 use crate::graph::Offsets;
@@ -57,11 +57,11 @@ pub fn segment_softmax(values: &Tensor, segments: &Offsets) -> Result<Tensor> {
 }
 
 /// `base` `[rows, width]` with `rows_to_add[k]` added to row `at[k]` for every `k`; `at` may
-/// repeat.
+/// repeat. The fused path works in the storage of `base`, so no other tensor may share it.
 ///
 /// # Errors
 /// Shapes that do not fit, a row out of range.
-pub(crate) fn add_rows_at(base: &Tensor, rows_to_add: &Tensor, at: &[u32]) -> Result<Tensor> {
+pub(crate) fn add_rows_at(base: Tensor, rows_to_add: &Tensor, at: &[u32]) -> Result<Tensor> {
     let (rows, width) = base.dims2()?;
     if rows_to_add.dims() != [at.len(), width] {
         bail!(
@@ -74,12 +74,12 @@ pub(crate) fn add_rows_at(base: &Tensor, rows_to_add: &Tensor, at: &[u32]) -> Re
         bail!("row {out} of {rows}");
     }
     if at.is_empty() {
-        return Ok(base.clone());
+        return Ok(base);
     }
-    if fused_on_cpu([base, rows_to_add]) {
+    if fused_on_cpu([&base, rows_to_add]) {
         cpu::add_rows_at(base, rows_to_add, at)
     } else {
-        reference::add_rows_at(base, rows_to_add, at)
+        reference::add_rows_at(&base, rows_to_add, at)
     }
 }
 
@@ -140,10 +140,13 @@ mod tests {
         let rows = Tensor::new(&[[1f32, 2.0], [10.0, 20.0], [5.0, 5.0]], &Device::Cpu).unwrap();
         let expected = [0.0, 0.0, 11.0, 22.0, 5.0, 5.0];
         let at = [1, 1, 2];
-        assert_eq!(values(&add_rows_at(&base, &rows, &at).unwrap()), expected);
-        let reference = force_reference(|| add_rows_at(&base, &rows, &at)).unwrap();
+        assert_eq!(
+            values(&add_rows_at(base.copy().unwrap(), &rows, &at).unwrap()),
+            expected
+        );
+        let reference = force_reference(|| add_rows_at(base.copy().unwrap(), &rows, &at)).unwrap();
         assert_eq!(values(&reference), expected);
-        assert!(add_rows_at(&base, &rows, &[1, 1, 3]).is_err());
+        assert!(add_rows_at(base, &rows, &[1, 1, 3]).is_err());
     }
 
     #[test]

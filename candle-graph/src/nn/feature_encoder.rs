@@ -1,0 +1,112 @@
+//! Encoders of node and edge features.
+
+use candle_core::{Result, Tensor, bail};
+use candle_nn::VarBuilder;
+use serde::{Deserialize, Serialize};
+
+use super::linear;
+use crate::graph::{BatchFeatures, FeatureSchema};
+use crate::ops::{self, Activation, LinearWeights};
+
+/// What kind of encoder a model has for a feature table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum FeatureEncoderConfig {
+    /// The sum of one embedding a column; column `c` has `tables[c]` categories. One column is
+    /// GraphGym's `TypeDictNode` and `TypeDictEdge`, nine are `Atom`, three are `Bond`.
+    Embedding {
+        /// Number of categories of each column.
+        tables: Vec<usize>,
+    },
+    /// An affine map of real-valued rows (`LinearNode`, `LinearEdge`, `VOCNode`, `VOCEdge`).
+    Linear {
+        /// Columns of the input.
+        width: usize,
+    },
+    /// One learned row for every node or edge, whatever its features (`DummyEdge`).
+    Dummy,
+    /// Real-valued rows as they are; their width is the model's.
+    Raw,
+}
+
+impl FeatureEncoderConfig {
+    /// What the encoder expects of a graph, for a model of width `width`.
+    pub fn schema(&self, width: usize) -> FeatureSchema {
+        match self {
+            Self::Embedding { tables } => FeatureSchema::Categorical {
+                tables: tables.clone(),
+            },
+            Self::Linear { width } => FeatureSchema::Float { width: *width },
+            Self::Dummy => FeatureSchema::Ignored,
+            Self::Raw => FeatureSchema::Float { width },
+        }
+    }
+}
+
+/// Maps a feature table `[rows, columns]` to states `[rows, width]`.
+#[derive(Debug, Clone)]
+pub enum FeatureEncoder {
+    /// Embedding tables, `[categories, width]` each.
+    Embedding(Vec<Tensor>),
+    /// Affine map.
+    Linear(LinearWeights),
+    /// The one row, `[1, width]`.
+    Dummy(Tensor),
+    /// Nothing to apply.
+    Raw,
+}
+
+impl FeatureEncoder {
+    /// Loads `embeddings.{column}.weight`, or `linear.{weight,bias}`.
+    pub fn new(config: &FeatureEncoderConfig, width: usize, vb: VarBuilder<'_>) -> Result<Self> {
+        let table = |column: usize, rows: usize| {
+            vb.get((rows, width), &format!("embeddings.{column}.weight"))
+        };
+        Ok(match config {
+            FeatureEncoderConfig::Embedding { tables } => Self::Embedding(
+                tables
+                    .iter()
+                    .enumerate()
+                    .map(|(column, &rows)| table(column, rows))
+                    .collect::<Result<_>>()?,
+            ),
+            FeatureEncoderConfig::Linear { width: columns } => {
+                Self::Linear(linear(*columns, width, vb.pp("linear"))?)
+            }
+            FeatureEncoderConfig::Dummy => Self::Dummy(table(0, 1)?),
+            FeatureEncoderConfig::Raw => Self::Raw,
+        })
+    }
+
+    /// Encodes `features` of `rows` nodes or edges.
+    ///
+    /// # Errors
+    /// The features are not of the kind that the encoder's schema asks for.
+    pub fn forward(&self, features: Option<&BatchFeatures>, rows: usize) -> Result<Tensor> {
+        match (self, features) {
+            (Self::Embedding(tables), Some(BatchFeatures::Categorical(ids))) => {
+                let mut sum: Option<Tensor> = None;
+                for (column, table) in tables.iter().enumerate() {
+                    let ids = ids.narrow(1, column, 1)?.flatten_all()?.contiguous()?;
+                    let states = table.index_select(&ids, 0)?;
+                    sum = Some(match sum {
+                        Some(sum) => (sum + states)?,
+                        None => states,
+                    });
+                }
+                match sum {
+                    Some(sum) => Ok(sum),
+                    None => bail!("an embedding encoder needs at least one table"),
+                }
+            }
+            (Self::Linear(weights), Some(BatchFeatures::Float(x))) => {
+                let x = x.to_dtype(weights.weight().dtype())?;
+                ops::linear(&x, weights, Activation::Identity)
+            }
+            (Self::Dummy(row), _) => row.broadcast_as((rows, row.dims2()?.1))?.contiguous(),
+            (Self::Raw, Some(BatchFeatures::Float(x))) => Ok(x.clone()),
+            _ => bail!("the batch was not made with the schema of this encoder"),
+        }
+    }
+}
