@@ -1,1 +1,18 @@
-//! x
+//! Graph transformer definitions, one file per family: configuration and weights in, tensors out;
+//! no file, no network.
+//!
+//! Every family implements [`GraphModel`]; [`ModelConfig`] builds any of them from its
+//! configuration; [`Predictor`] runs one over graphs in batches, with encodings computed on the fly
+//! or taken from a cache.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+mod config;
+pub mod grit;
+mod model;
+mod predictor;
+mod trace;
+
+pub use config::{ConfigError, ModelConfig};
+pub use model::{GraphModel, PredictionLevel};
+pub use predictor::{Output, Predictor, Want};
+pub use trace::Trace;

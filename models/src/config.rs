@@ -1,0 +1,88 @@
+//! Configurations of all families under one roof.
+
+use candle_graph::encodings::EncodingPlan;
+use candle_graph::graph::InputSchema;
+use candle_nn::VarBuilder;
+use serde::{Deserialize, Serialize};
+
+use crate::GraphModel;
+use crate::grit::{Grit, GritConfig};
+
+/// A configuration that no model can be built from.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{option}: {problem}")]
+#[non_exhaustive]
+pub struct ConfigError {
+    /// The option, as the configuration spells it.
+    pub option: String,
+    /// What is wrong with its value.
+    pub problem: String,
+}
+
+impl ConfigError {
+    /// A problem of `option`.
+    pub fn new(option: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self {
+            option: option.into(),
+            problem: problem.into(),
+        }
+    }
+}
+
+/// The configuration of any model; `model_type` says of which.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "model_type", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ModelConfig {
+    /// GRIT.
+    Grit(GritConfig),
+}
+
+impl ModelConfig {
+    /// The values that `model_type` may have.
+    pub const MODEL_TYPES: &'static [&'static str] = &["grit"];
+
+    /// The value of `model_type`.
+    pub fn model_type(&self) -> &'static str {
+        match self {
+            Self::Grit(_) => "grit",
+        }
+    }
+
+    /// Checks that a model can be built.
+    ///
+    /// # Errors
+    /// The first option that rules it out.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        match self {
+            Self::Grit(config) => config.check(),
+        }
+    }
+
+    /// The features that the model will read.
+    pub fn input_schema(&self) -> InputSchema {
+        match self {
+            Self::Grit(config) => config.input_schema(),
+        }
+    }
+
+    /// The encodings that the model will need.
+    ///
+    /// # Errors
+    /// A recipe with impossible parameters.
+    pub fn encoding_plan(&self) -> candle_graph::Result<EncodingPlan> {
+        match self {
+            Self::Grit(config) => config.encoding_plan(),
+        }
+    }
+
+    /// Builds the model from its weights.
+    ///
+    /// # Errors
+    /// An impossible configuration, a missing or mis-shaped tensor.
+    pub fn build(&self, vb: VarBuilder<'_>) -> candle_graph::Result<Box<dyn GraphModel>> {
+        match self {
+            Self::Grit(config) => Ok(Box::new(Grit::new(config, vb)?)),
+        }
+    }
+}

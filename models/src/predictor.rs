@@ -1,0 +1,189 @@
+//! Running a model over graphs.
+
+use std::borrow::Borrow;
+use std::sync::Arc;
+
+use candle_core::{DType, Device, Tensor};
+use candle_graph::encodings::GraphEncoding;
+use candle_graph::graph::{BatchBudget, Graph, GraphBatch};
+use candle_graph::{Error, Result};
+
+use crate::{GraphModel, PredictionLevel, Trace};
+
+/// Rows that a model gives for one graph: one row for the graph, or one a node.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Output {
+    /// What the rows stand for.
+    pub level: PredictionLevel,
+    /// Values of a row.
+    pub width: usize,
+    /// `rows * width` values.
+    pub data: Vec<f32>,
+}
+
+impl Output {
+    /// The rows.
+    pub fn rows(&self) -> impl ExactSizeIterator<Item = &[f32]> {
+        self.data.chunks_exact(self.width.max(1))
+    }
+}
+
+/// A model with its device and batch budget, ready to take graphs. Cheap to clone, and every method
+/// takes `&self`, so one predictor serves all threads.
+#[derive(Debug, Clone)]
+pub struct Predictor {
+    model: Arc<dyn GraphModel>,
+    device: Device,
+    budget: BatchBudget,
+}
+
+impl Predictor {
+    /// A predictor of `model`, whose weights lie on `device`.
+    pub fn new(model: impl Into<Arc<dyn GraphModel>>, device: Device) -> Self {
+        Self {
+            model: model.into(),
+            device,
+            budget: BatchBudget::default(),
+        }
+    }
+
+    /// The same with another batch budget.
+    pub fn with_budget(mut self, budget: BatchBudget) -> Self {
+        self.budget = budget;
+        self
+    }
+
+    /// The model.
+    pub fn model(&self) -> &dyn GraphModel {
+        self.model.as_ref()
+    }
+
+    /// The budget; pairs only count for models that keep a state per pair.
+    pub fn budget(&self) -> BatchBudget {
+        BatchBudget {
+            max_pairs: match self.model.has_pair_state() {
+                true => self.budget.max_pairs,
+                false => u64::MAX,
+            },
+            ..self.budget
+        }
+    }
+
+    /// The batch of `graphs` with `encodings` attached, as the model's `forward` wants it. `first`
+    /// is the position of `graphs[0]` in the whole input, for messages.
+    ///
+    /// # Errors
+    /// Graphs that do not fit the model, encodings that do not fit the graphs.
+    pub fn batch<G: AsRef<Graph>, E: Borrow<GraphEncoding>>(
+        &self,
+        graphs: &[G],
+        encodings: &[E],
+        first: usize,
+    ) -> Result<GraphBatch> {
+        let schema = self.model.input_schema();
+        let mut batch = GraphBatch::new(graphs, schema, first, &self.device)?;
+        self.model.encoding_plan().attach(&mut batch, encodings)?;
+        Ok(batch)
+    }
+
+    /// Predictions, one [`Output`] a graph in input order, with encodings computed on the fly.
+    ///
+    /// # Errors
+    /// A graph that does not fit the model or the budget; the message names it.
+    pub fn predict<G: AsRef<Graph> + Sync>(&self, graphs: &[G]) -> Result<Vec<Output>> {
+        self.run(graphs, Want::Prediction)
+    }
+
+    /// One embedding a graph, in input order.
+    ///
+    /// # Errors
+    /// As [`predict`](Self::predict).
+    pub fn embed_graphs<G: AsRef<Graph> + Sync>(&self, graphs: &[G]) -> Result<Vec<Output>> {
+        self.run(graphs, Want::GraphEmbedding)
+    }
+
+    /// One embedding a node, an [`Output`] a graph in input order.
+    ///
+    /// # Errors
+    /// As [`predict`](Self::predict).
+    pub fn embed_nodes<G: AsRef<Graph> + Sync>(&self, graphs: &[G]) -> Result<Vec<Output>> {
+        self.run(graphs, Want::NodeEmbedding)
+    }
+
+    fn run<G: AsRef<Graph> + Sync>(&self, graphs: &[G], want: Want) -> Result<Vec<Output>> {
+        let mut outputs = Vec::with_capacity(graphs.len());
+        for range in self.budget().cut(graphs, 0)? {
+            let first = range.start;
+            let graphs = &graphs[range];
+            let schema = self.model.input_schema();
+            for (at, graph) in graphs.iter().enumerate() {
+                schema.conform(graph.as_ref(), first + at)?;
+            }
+            let encodings = self.model.encoding_plan().compute_all(graphs, first)?;
+            outputs.extend(self.run_batch(graphs, &encodings, first, want)?);
+        }
+        Ok(outputs)
+    }
+
+    /// Runs one batch with precomputed encodings.
+    ///
+    /// # Errors
+    /// As [`batch`](Self::batch), and failing tensor operations.
+    pub fn run_batch<G: AsRef<Graph>, E: Borrow<GraphEncoding>>(
+        &self,
+        graphs: &[G],
+        encodings: &[E],
+        first: usize,
+        want: Want,
+    ) -> Result<Vec<Output>> {
+        let batch = self.batch(graphs, encodings, first)?;
+        let nodes = self.model.node_embeddings(&batch, &mut Trace::off())?;
+        let (tensor, level) = match want {
+            Want::Prediction => (
+                self.model.head(&nodes, &batch, &mut Trace::off())?,
+                self.model.prediction_level(),
+            ),
+            Want::GraphEmbedding => (self.model.pool(&nodes, &batch)?, PredictionLevel::Graph),
+            Want::NodeEmbedding => (nodes, PredictionLevel::Node),
+        };
+        split(&tensor, level, &batch)
+    }
+}
+
+/// What a run is to give.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Want {
+    /// The head's predictions.
+    Prediction,
+    /// One embedding a graph.
+    GraphEmbedding,
+    /// One embedding a node.
+    NodeEmbedding,
+}
+
+/// Cuts a result of a batch into one output a graph.
+fn split(tensor: &Tensor, level: PredictionLevel, batch: &GraphBatch) -> Result<Vec<Output>> {
+    let (rows, width) = tensor.dims2()?;
+    let expected = match level {
+        PredictionLevel::Graph => batch.num_graphs(),
+        PredictionLevel::Node => batch.num_nodes(),
+    };
+    if rows != expected {
+        return Err(Error::Batch(format!(
+            "a result of {rows} rows where {expected} were due"
+        )));
+    }
+    let data = tensor
+        .to_dtype(DType::F32)?
+        .flatten_all()?
+        .to_vec1::<f32>()?;
+    let part = |range: std::ops::Range<usize>| Output {
+        level,
+        width,
+        data: data[range.start * width..range.end * width].to_vec(),
+    };
+    Ok(match level {
+        PredictionLevel::Graph => (0..rows).map(|g| part(g..g + 1)).collect(),
+        PredictionLevel::Node => batch.node_ptr().ranges().map(part).collect(),
+    })
+}
