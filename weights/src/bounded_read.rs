@@ -1,0 +1,49 @@
+//! Reading files whose stated sizes are not to be trusted.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::limits::Limits;
+
+/// Opens a regular file of at most `limits.file_bytes` and gives its length.
+pub(crate) fn open_bounded(path: &Path, limits: &Limits) -> Result<(File, u64)> {
+    // Asked before opening: opening a named pipe would wait for a writer.
+    let metadata = std::fs::metadata(path).map_err(Error::io("read", path))?;
+    if !metadata.is_file() {
+        return Err(Error::format(path, "this is not a regular file"));
+    }
+    let file = File::open(path).map_err(Error::io("read", path))?;
+    let size = metadata.len();
+    if size > limits.file_bytes {
+        return Err(Error::TooLarge {
+            path: path.to_path_buf(),
+            what: "the file".into(),
+            size,
+            limit: limits.file_bytes,
+            setting: "file_bytes",
+        });
+    }
+    Ok((file, size))
+}
+
+/// Reads `size` bytes and then the end of `reader`. Memory grows with the bytes that really arrive, not with `size`.
+pub(crate) fn read_exactly(reader: impl Read, size: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    reader
+        .take(size.saturating_add(1))
+        .read_to_end(&mut bytes)?;
+    if bytes.len() as u64 == size {
+        return Ok(bytes);
+    }
+    let comparison = if (bytes.len() as u64) < size {
+        "fewer"
+    } else {
+        "more"
+    };
+    Err(io::Error::new(
+        io::ErrorKind::InvalidData,
+        format!("it holds {comparison} than the {size} bytes announced"),
+    ))
+}
