@@ -28,6 +28,20 @@ pub(crate) fn open_bounded(path: &Path, limits: &Limits) -> Result<(File, u64)> 
     Ok((file, size))
 }
 
+/// Reads the next `size` bytes, which the caller has compared with the length of the file.
+pub(crate) fn read_part(file: &mut File, size: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let length = usize::try_from(size).map_err(|_| io::ErrorKind::OutOfMemory)?;
+    bytes
+        .try_reserve_exact(length)
+        .map_err(|_| io::ErrorKind::OutOfMemory)?;
+    file.take(size).read_to_end(&mut bytes)?;
+    if bytes.len() < length {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(bytes)
+}
+
 /// Reads `size` bytes and then the end of `reader`. Memory grows with the bytes that really arrive, not with `size`.
 pub(crate) fn read_exactly(reader: impl Read, size: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
-use std::io::{Read, Seek, Write};
+use std::io::{Read, Write};
 use std::path::Path;
 
-use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use safetensors::tensor::{Dtype, Metadata, TensorView};
 use serde::Deserialize;
 
 use crate::atomic_file::write_atomically;
-use crate::bounded_read::{open_bounded, read_exactly};
+use crate::bounded_read::{open_bounded, read_part};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::state_dict::{ElementType, MAX_NAME_BYTES, StateDict, TensorData};
@@ -36,14 +36,9 @@ pub fn read_with_metadata(
     limits: &Limits,
 ) -> Result<(StateDict, BTreeMap<String, String>)> {
     let (mut file, file_bytes) = open_bounded(path, limits)?;
-    let header_bytes = check_header_length(path, &mut file, file_bytes, limits)?;
-    file.rewind().map_err(Error::io("read", path))?;
-    let buffer = read_exactly(file, file_bytes).map_err(Error::io("read", path))?;
-    let parsed = SafeTensors::read_metadata(&buffer);
-    let (_, header) = parsed.map_err(|error| explain(path, &buffer, header_bytes, &error))?;
-    let data_at = usize::try_from(LENGTH_BYTES + header_bytes).unwrap_or(usize::MAX);
-    let data = buffer.get(data_at..).unwrap_or_default();
+    let header = read_header(path, &mut file, file_bytes, limits)?;
     let mut state = StateDict::new(path.display().to_string());
+    // The parser has made sure that the data ranges follow one another without gaps and end with the file.
     for name in header.offset_keys() {
         if name.len() > MAX_NAME_BYTES {
             return Err(Error::format(
@@ -55,11 +50,8 @@ pub fn read_with_metadata(
             .info(&name)
             .ok_or_else(|| Error::tensor(path, &name, "it is missing from the header"))?;
         let element = element_type(info.dtype).ok_or_else(|| {
-            Error::tensor(
-                path,
-                &name,
-                format!("element type {} is not supported", info.dtype),
-            )
+            let problem = format!("element type {} is not supported", info.dtype);
+            Error::tensor(path, &name, problem)
         })?;
         let (from, to) = info.data_offsets;
         let size = to.saturating_sub(from) as u64;
@@ -72,10 +64,9 @@ pub fn read_with_metadata(
                 setting: "tensor_bytes",
             });
         }
-        let bytes = data
-            .get(from..to)
-            .ok_or_else(|| Error::tensor(path, &name, "its data lies outside the file"))?;
-        let tensor = TensorData::new(element, info.shape.clone(), bytes.to_vec())
+        let bytes = read_part(&mut file, size)
+            .map_err(|error| Error::tensor(path, &name, format!("cannot be read: {error}")))?;
+        let tensor = TensorData::new(element, info.shape.clone(), bytes)
             .ok_or_else(|| Error::tensor(path, &name, "its data does not fit its shape"))?;
         state
             .insert(name.clone(), tensor)
@@ -112,12 +103,8 @@ pub fn write_safetensors(
     write_atomically(path, |file| file.write_all(&bytes))
 }
 
-fn check_header_length(
-    path: &Path,
-    file: &mut File,
-    file_bytes: u64,
-    limits: &Limits,
-) -> Result<u64> {
+/// Reads and parses the header; `file` then stands at the first tensor.
+fn read_header(path: &Path, file: &mut File, file_bytes: u64, limits: &Limits) -> Result<Metadata> {
     let mut length = Vec::new();
     file.take(LENGTH_BYTES)
         .read_to_end(&mut length)
@@ -147,7 +134,19 @@ fn check_header_length(
             setting: "header_bytes",
         });
     }
-    Ok(header_bytes)
+    let header = read_part(file, header_bytes).map_err(Error::io("read", path))?;
+    let data_bytes = file_bytes - LENGTH_BYTES - header_bytes;
+    let parsed: Metadata = serde_json::from_slice(&header)
+        .map_err(|error| explain(path, &header, data_bytes, &error.to_string()))?;
+    if parsed.data_len() as u64 != data_bytes {
+        return Err(explain(
+            path,
+            &header,
+            data_bytes,
+            "the data does not end with the file",
+        ));
+    }
+    Ok(parsed)
 }
 
 /// A header entry with nothing checked.
@@ -159,21 +158,12 @@ struct RawInfo {
 }
 
 /// Finds the tensor that made the parser refuse a file; the parser itself rarely names one.
-fn explain(
-    path: &Path,
-    buffer: &[u8],
-    header_bytes: u64,
-    error: &safetensors::SafeTensorError,
-) -> Error {
+fn explain(path: &Path, header: &[u8], data_bytes: u64, error: &str) -> Error {
     let general = || {
         Error::format(
             path,
             format!("this is not a valid safetensors file: {error}"),
         )
-    };
-    let header_end = usize::try_from(LENGTH_BYTES + header_bytes).unwrap_or(usize::MAX);
-    let Some(header) = buffer.get(LENGTH_BYTES as usize..header_end) else {
-        return general();
     };
     let Ok(serde_json::Value::Object(entries)) = serde_json::from_slice(header) else {
         return general();
@@ -238,9 +228,8 @@ fn explain(
         }
         expected_from = to;
     }
-    let available = (buffer.len() as u64).saturating_sub(LENGTH_BYTES + header_bytes);
-    if expected_from != available {
-        let state = if available < expected_from {
+    if expected_from != data_bytes {
+        let state = if data_bytes < expected_from {
             "it is truncated"
         } else {
             "it has extra data"
@@ -248,7 +237,7 @@ fn explain(
         return Error::format(
             path,
             format!(
-                "the header describes {expected_from} bytes of data, the file has {available}; {state}"
+                "the header describes {expected_from} bytes of data, the file has {data_bytes}; {state}"
             ),
         );
     }

@@ -28,31 +28,25 @@ fn the_real_zinc_checkpoint_is_placed_completely() {
     let official =
         torch::read_state_dict(&fixture("grit-zinc/model.ckpt"), &Limits::default()).unwrap();
     let query = official
-        .get("model.layers.9.attention.Q.weight")
+        .get("model.layers.3.attention.Q.weight")
         .unwrap()
         .clone();
     let conversion = GRIT.apply(official).unwrap();
-    // 139 official tensors; three counters in every norm pair and one padding have no effect.
-    let counters = conversion
-        .ignored
-        .iter()
-        .filter(|n| n.ends_with("num_batches_tracked"))
-        .count();
-    assert_eq!(conversion.ignored.len(), counters + 1);
-    let kept = conversion.tensors.len();
-    assert_eq!(kept + conversion.ignored.len(), 139);
+    // 139 official tensors; the counters of 4 × 3 norms and one padding have no effect.
+    assert_eq!(conversion.ignored.len(), 13);
+    assert_eq!(conversion.tensors.len(), 139 - 13);
     let tensors = conversion.complete().unwrap();
-    assert_eq!(tensors.get("layers.9.attention.query.weight"), Some(&query));
+    assert_eq!(tensors.get("layers.3.attention.query.weight"), Some(&query));
     let shape = |name: &str| tensors.get(name).expect(name).shape().to_vec();
-    assert_eq!(shape("node_encoder.embeddings.0.weight")[1], 48);
-    assert_eq!(shape("edge_encoder.embeddings.0.weight")[1], 48);
+    assert_eq!(shape("node_encoder.embeddings.0.weight")[1], 64);
+    assert_eq!(shape("edge_encoder.embeddings.0.weight")[1], 64);
     assert_eq!(shape("rrwp_node.weight"), shape("rrwp_pair.weight"));
-    assert_eq!(shape("layers.0.attention.logit_weight"), [6, 8, 1]);
-    assert_eq!(shape("layers.0.attention.edge_value"), [6, 8, 6]);
-    assert_eq!(shape("layers.0.degree_scaler"), [1, 48, 2]);
-    assert_eq!(shape("layers.0.feed_forward.input.weight"), [96, 48]);
-    assert_eq!(shape("layers.0.batch_norm_pair.running_var"), [48]);
-    assert_eq!(shape("head.layers.2.weight"), [1, 12]);
+    assert_eq!(shape("layers.0.attention.logit_weight"), [8, 8, 1]);
+    assert_eq!(shape("layers.0.attention.edge_value"), [8, 8, 8]);
+    assert_eq!(shape("layers.0.degree_scaler"), [1, 64, 2]);
+    assert_eq!(shape("layers.0.feed_forward.input.weight"), [128, 64]);
+    assert_eq!(shape("layers.0.batch_norm_pair.running_var"), [64]);
+    assert_eq!(shape("head.layers.2.weight"), [1, 16]);
 }
 
 /// Every official GRIT configuration on this machine, if there are any beside the repository.
