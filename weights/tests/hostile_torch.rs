@@ -187,6 +187,7 @@ fn malformed_streams_are_refused_with_their_position() {
         (b"R", "stack is empty"),
         (b"t", "no open mark"),
         (b"(NR.", "stack is empty"),
+        (b"NN(R.", "stack is empty"),
         (b"h\x05.", "memo entry 5"),
         (b"X\xff\xff\xff\xffabc", "only 3 are left"),
         (

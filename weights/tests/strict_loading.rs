@@ -193,4 +193,8 @@ fn endless_layers_are_stopped() {
         "{message}"
     );
     assert!(message.len() < 20_000);
+    let Error::Mismatch(mismatch) = error else {
+        panic!("wrong kind of error");
+    };
+    assert_eq!(mismatch.missing.len(), 10_000);
 }
