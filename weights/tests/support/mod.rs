@@ -173,6 +173,23 @@ pub fn refusal(bytes: &[u8]) -> String {
     }
 }
 
+/// The message names the file, is short, and holds all `parts`.
+#[track_caller]
+pub fn assert_says(message: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(message.contains(part), "`{part}` is not in: {message}");
+    }
+    assert!(
+        message.contains("model.ckpt"),
+        "the file is not named: {message}"
+    );
+    assert!(
+        message.len() < 2000,
+        "the message has {} bytes",
+        message.len()
+    );
+}
+
 pub fn floats(state: &StateDict, name: &str) -> Vec<f32> {
     let tensor = state.get(name).expect(name);
     tensor
