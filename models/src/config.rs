@@ -31,7 +31,7 @@ impl ConfigError {
 
 /// The configuration of any model; `model_type` says of which.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "model_type", rename_all = "snake_case")]
+#[serde(tag = "model_type", content = "model", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ModelConfig {
     /// GRIT.

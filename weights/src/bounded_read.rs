@@ -28,6 +28,16 @@ pub(crate) fn open_bounded(path: &Path, limits: &Limits) -> Result<(File, u64)> 
     Ok((file, size))
 }
 
+/// Reads a whole configuration file of at most `most` bytes.
+pub(crate) fn read_small_file(path: &Path, most: u64) -> Result<Vec<u8>> {
+    let limits = Limits {
+        file_bytes: most,
+        ..Limits::default()
+    };
+    let (mut file, size) = open_bounded(path, &limits)?;
+    read_part(&mut file, size).map_err(Error::io("read", path))
+}
+
 /// Reads the next `size` bytes, which the caller has compared with the length of the file.
 pub(crate) fn read_part(file: &mut File, size: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();

@@ -1,7 +1,11 @@
 //! From official checkpoints to this project's tensor names, through one declared table a model family.
 
+pub mod graphgym;
 pub mod grit;
+mod grit_options;
 mod key_table;
+mod options;
 mod pattern;
 
 pub use key_table::{Conversion, KeyTable, Presence, Rule, Transform};
+pub use options::Options;

@@ -9,12 +9,14 @@
 //! | [`torch`] | PyTorch checkpoints (`.ckpt`, `.pt`), tensors only |
 //! | [`pickle`] | the inert pickle parser below it, free of any knowledge of torch |
 //! | [`safetensors_file`], [`sharded`] | safetensors files, single and sharded |
+//! | [`checkpoint`] | a folder with configuration and weights, into a model |
 //! | [`strict`] | tensors into a model, all differences in one error |
 //! | [`convert`] | declared tables from official tensor names to ours |
 //! | [`atomic_file`] | files that appear complete or not at all |
 
 pub mod atomic_file;
 mod bounded_read;
+pub mod checkpoint;
 pub mod convert;
 pub mod error;
 mod limits;
@@ -25,6 +27,7 @@ pub mod state_dict;
 pub mod strict;
 pub mod torch;
 
+pub use checkpoint::{Checkpoint, CheckpointConfig, load_model};
 pub use error::{Error, Result};
 pub use limits::Limits;
 pub use safetensors_file::{read_safetensors, write_safetensors};
