@@ -3,12 +3,17 @@
 //! A model says what it needs as an [`EncodingPlan`] of [`EncodingRecipe`]s; the plan computes a
 //! [`GraphEncoding`] a graph, on all cores, and attaches the encodings of a batch's graphs to it.
 
+mod cache;
 mod plan;
 mod random_walk;
 mod rrwp;
 mod rwse;
 mod values;
 
+pub use cache::{
+    CacheFault, CacheOptions, CacheReport, CacheStats, EncodingCache, EntryKey, OnWriteError,
+    VerifyReport,
+};
 pub use plan::{EncodingPlan, EncodingRecipe};
 pub use rrwp::{RRWP_NODE, RRWP_PAIR, Rrwp};
 pub use rwse::{RWSE, Rwse};

@@ -30,6 +30,15 @@ impl EncodingRecipe {
         }
     }
 
+    /// Version of the algorithm behind the recipe. It is part of the key of cached encodings and
+    /// must be raised by whoever changes the values, however little.
+    pub(super) fn version(&self) -> u32 {
+        match self {
+            Self::Rrwp(_) => Rrwp::VERSION,
+            Self::Rwse(_) => Rwse::VERSION,
+        }
+    }
+
     fn check(&self) -> Result<()> {
         match self {
             Self::Rrwp(rrwp) => rrwp.check(),
@@ -37,7 +46,7 @@ impl EncodingRecipe {
         }
     }
 
-    fn compute(&self, graph: &Graph) -> Vec<EncodingArray> {
+    pub(super) fn compute(&self, graph: &Graph) -> Vec<EncodingArray> {
         match self {
             Self::Rrwp(rrwp) => rrwp.compute(graph),
             Self::Rwse(rwse) => rwse.compute(graph),
@@ -115,6 +124,14 @@ impl EncodingPlan {
     /// # Errors
     /// The result would exceed [`MAX_BYTES`](Self::MAX_BYTES).
     pub fn compute(&self, graph: &Graph, position: usize) -> Result<GraphEncoding> {
+        self.check_bytes(graph, position)?;
+        Ok(GraphEncoding {
+            arrays: self.recipes.iter().flat_map(|r| r.compute(graph)).collect(),
+        })
+    }
+
+    /// Refuses a graph whose encodings exceed [`MAX_BYTES`](Self::MAX_BYTES).
+    pub(super) fn check_bytes(&self, graph: &Graph, position: usize) -> Result<()> {
         let bytes = self.bytes(graph);
         if bytes > Self::MAX_BYTES {
             return Err(Error::Encoding(format!(
@@ -124,9 +141,7 @@ impl EncodingPlan {
                 Self::MAX_BYTES,
             )));
         }
-        Ok(GraphEncoding {
-            arrays: self.recipes.iter().flat_map(|r| r.compute(graph)).collect(),
-        })
+        Ok(())
     }
 
     /// Computes the encodings of many graphs on all cores, in input order. `first` is the position

@@ -32,6 +32,9 @@ pub struct Rrwp {
 }
 
 impl Rrwp {
+    /// Raise it whenever the values change: cached encodings of other versions are not used.
+    pub(super) const VERSION: u32 = 1;
+
     /// Number of channels made.
     pub fn channels(&self) -> usize {
         self.steps.max(2)

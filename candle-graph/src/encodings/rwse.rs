@@ -22,6 +22,9 @@ pub struct Rwse {
 }
 
 impl Rwse {
+    /// Raise it whenever the values change: cached encodings of other versions are not used.
+    pub(super) const VERSION: u32 = 1;
+
     pub(super) fn arrays(&self) -> Vec<(&'static str, Level, usize)> {
         vec![(RWSE, Level::Node, self.times.len())]
     }

@@ -1,0 +1,80 @@
+//! What an entry of the cache is found by.
+
+use std::fmt;
+
+use crate::encodings::EncodingRecipe;
+use crate::error::{Error, Result};
+use crate::graph::Graph;
+
+/// Content hash (blake3) of everything that a recipe's values for a graph depend on:
+///
+/// - the number of nodes and the directed edges as a multiset. The order of the edges does not
+///   matter, their direction and how often each is listed do. Features, targets and id do not
+///   matter. The numbering of the nodes does: rows follow it.
+/// - the recipe, as its JSON, and the version of its algorithm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EntryKey([u8; 32]);
+
+/// Heads every hashed text, so that a change of the encoding below changes every key.
+const DOMAIN: &[u8] = b"candle-graph encoding cache key 1";
+
+impl EntryKey {
+    /// The key of `recipe` for `graph`.
+    ///
+    /// # Errors
+    /// The recipe cannot be written as JSON.
+    pub fn new(recipe: &EncodingRecipe, graph: &Graph) -> Result<Self> {
+        Self::of(recipe, &structure(graph))
+    }
+
+    /// The key of `recipe` for the graph with the [`structure`] given.
+    pub(super) fn of(recipe: &EncodingRecipe, structure: &[u8; 32]) -> Result<Self> {
+        let json = serde_json::to_vec(recipe)
+            .map_err(|e| Error::Encoding(format!("a recipe cannot be written as JSON: {e}")))?;
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(DOMAIN);
+        hasher.update(structure);
+        hasher.update(&recipe.version().to_le_bytes());
+        hasher.update(&(json.len() as u64).to_le_bytes());
+        hasher.update(&json);
+        Ok(Self(hasher.finalize().into()))
+    }
+
+    /// Reads the form that [`Display`](fmt::Display) writes: 64 lower-case hexadecimal digits.
+    pub(super) fn from_hex(text: &str) -> Option<Self> {
+        parse_hash(text).map(Self)
+    }
+
+    pub(super) fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl fmt::Display for EntryKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&blake3::Hash::from_bytes(self.0).to_hex())
+    }
+}
+
+/// Hash of the number of nodes and of the edges in sorted order. All fields have fixed widths and
+/// the number of edges comes before them, so different graphs give different texts.
+pub(super) fn structure(graph: &Graph) -> [u8; 32] {
+    let mut edges = graph.edges().to_vec();
+    edges.sort_unstable();
+    let mut text = Vec::with_capacity(16 + 8 * edges.len());
+    text.extend((graph.num_nodes() as u64).to_le_bytes());
+    text.extend((edges.len() as u64).to_le_bytes());
+    for [source, target] in edges {
+        text.extend(source.to_le_bytes());
+        text.extend(target.to_le_bytes());
+    }
+    blake3::hash(&text).into()
+}
+
+/// 64 lower-case hexadecimal digits as 32 bytes.
+pub(super) fn parse_hash(text: &str) -> Option<[u8; 32]> {
+    if text.bytes().any(|b| b.is_ascii_uppercase()) {
+        return None;
+    }
+    blake3::Hash::from_hex(text).ok().map(Into::into)
+}

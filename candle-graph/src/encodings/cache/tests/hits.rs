@@ -1,0 +1,163 @@
+//! What is found, and what is not.
+
+use super::*;
+use crate::encodings::EntryKey;
+use crate::graph::Features;
+
+#[test]
+fn entries_read_after_reopening_are_bit_equal() {
+    let graphs = rings(0..150);
+    let dir = filled(&graphs);
+    let report = ask(&open(dir.path()), &graphs);
+    assert_eq!((report.hits, report.computed), (300, 0));
+    assert_eq!(report.faults, []);
+}
+
+#[test]
+fn a_first_run_computes_and_a_second_finds_what_is_not_yet_written() {
+    let (graphs, dir) = (rings(0..3), tempfile::tempdir().unwrap());
+    let cache = open(dir.path());
+    assert_eq!(ask(&cache, &graphs).computed, 6);
+    assert_eq!(ask(&cache, &graphs).hits, 6);
+    assert_eq!(
+        files(dir.path(), "").len(),
+        0,
+        "nothing is due to be written"
+    );
+    assert_eq!(cache.stats().pending_entries, 6);
+}
+
+#[test]
+fn dropping_the_cache_writes_what_was_gathered() {
+    let (graphs, dir) = (rings(0..3), tempfile::tempdir().unwrap());
+    ask(&open(dir.path()), &graphs);
+    assert_eq!(ask(&open(dir.path()), &graphs).hits, 6);
+}
+
+#[test]
+fn plans_share_the_entries_of_common_recipes() {
+    let graphs = rings(0..4);
+    let dir = filled(&graphs);
+    let other = EncodingPlan::new(vec![rwse(7), rrwp(6)]).unwrap();
+    let (encodings, report) = open(dir.path()).get_or_compute(&other, &graphs, 0).unwrap();
+    assert_eq!((report.hits, report.computed), (4, 4));
+    assert_eq!(
+        bits(&encodings),
+        bits(&other.compute_all(&graphs, 0).unwrap())
+    );
+}
+
+#[test]
+fn entries_of_another_cache_on_the_folder_are_found_without_reopening() {
+    let (graphs, dir) = (rings(0..3), tempfile::tempdir().unwrap());
+    let reader = open(dir.path());
+    assert_eq!(ask(&reader, &graphs[..1]).computed, 2);
+    let writer = open(dir.path());
+    ask(&writer, &graphs[1..]);
+    writer.flush().unwrap();
+    assert_eq!(ask(&reader, &graphs[1..]).hits, 4);
+}
+
+#[test]
+fn the_key_tells_apart_what_changes_the_values_and_nothing_else() {
+    let edges = [[0i64, 1], [1, 2], [2, 0], [2, 3]];
+    let graph = |n: usize, edges: &[[i64; 2]]| {
+        let edges = edges.iter().copied();
+        Graph::builder(n).edges(edges).build().unwrap()
+    };
+    let base = graph(4, &edges);
+    let key = |recipe: &EncodingRecipe, graph: &Graph| EntryKey::new(recipe, graph).unwrap();
+    let same = [
+        base.with_edge_order(&[3, 1, 0, 2]).unwrap(),
+        Graph::builder(4)
+            .edges(edges)
+            .node_features(Features::categorical(1, vec![1, 2, 3, 4]))
+            .id("named")
+            .build()
+            .unwrap(),
+    ];
+    for graph in &same {
+        assert_eq!(key(&rrwp(5), graph), key(&rrwp(5), &base));
+    }
+    let spd = EncodingRecipe::Rrwp(Rrwp {
+        steps: 5,
+        shortest_path: true,
+    });
+    let keys = [
+        key(&rrwp(5), &base),
+        key(&rrwp(6), &base),
+        key(&spd, &base),
+        key(&rwse(5), &base),
+        key(&EncodingRecipe::Rwse(Rwse { times: vec![5] }), &base),
+        key(&rrwp(5), &graph(5, &edges)),
+        key(&rrwp(5), &graph(4, &edges[..3])),
+        // An edge more often, turned round, and other nodes.
+        key(
+            &rrwp(5),
+            &graph(4, &[[0, 1], [1, 2], [2, 0], [2, 3], [2, 3]]),
+        ),
+        key(&rrwp(5), &graph(4, &[[0, 1], [1, 2], [2, 0], [3, 2]])),
+        key(&rrwp(5), &base.renumbered(&[1, 2, 0, 3]).unwrap()),
+        key(&rrwp(5), &base.renumbered(&[3, 1, 2, 0]).unwrap()),
+    ];
+    let distinct: std::collections::HashSet<_> = keys.iter().collect();
+    // The cycle 0 -> 1 -> 2 with its tail has no symmetry but the identity.
+    assert_eq!(distinct.len(), keys.len());
+}
+
+#[test]
+fn values_of_a_version_never_change() {
+    // A failure says that the values of a recipe have changed: raise the VERSION of that recipe,
+    // so that old entries are not used, and put the new version and digest here.
+    let graph = Graph::builder(19)
+        .edges((0..60i64).map(|i| [(i * 7 + i / 5) % 18, (i * i + 3 * i) % 18]))
+        .build()
+        .unwrap();
+    let digest = |recipe: EncodingRecipe| {
+        let plan = EncodingPlan::new(vec![recipe.clone()]).unwrap();
+        let mut hasher = blake3::Hasher::new();
+        for array in plan.compute(&graph, 0).unwrap().arrays {
+            hasher.update(array.name.as_bytes());
+            for value in array.data {
+                hasher.update(&value.to_le_bytes());
+            }
+        }
+        (
+            recipe.version(),
+            hasher.finalize().to_hex()[..16].to_string(),
+        )
+    };
+    assert_eq!(digest(rrwp(9)), (1, "b38c9add74217612".to_string()));
+    assert_eq!(digest(rwse(9)), (1, "1202256a83723914".to_string()));
+}
+
+#[test]
+fn a_graph_over_the_limit_and_an_impossible_plan_fail_as_without_cache() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = open(dir.path());
+    let large = [Graph::builder(100_000).build().unwrap()];
+    let expected = plan().compute_all(&large, 7).unwrap_err().to_string();
+    let error = cache.get_or_compute(&plan(), &large, 7).unwrap_err();
+    assert_eq!(error.to_string(), expected);
+    let twice: EncodingPlan =
+        serde_json::from_str(r#"[{"kind":"rwse","times":[1]},{"kind":"rwse","times":[2]}]"#)
+            .unwrap();
+    assert!(cache.get_or_compute(&twice, &rings(0..1), 0).is_err());
+}
+
+#[test]
+fn an_empty_plan_and_no_graphs_need_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = open(dir.path());
+    let (encodings, report) = cache
+        .get_or_compute(&EncodingPlan::default(), &rings(0..2), 0)
+        .unwrap();
+    assert_eq!(
+        encodings,
+        [GraphEncoding::default(), GraphEncoding::default()]
+    );
+    assert_eq!(report, CacheReport::default());
+    assert_eq!(ask(&cache, &[]), CacheReport::default());
+    cache.flush().unwrap();
+    assert_eq!(files(dir.path(), "").len(), 0);
+}
