@@ -31,13 +31,17 @@ impl EntryKey {
     pub(super) fn of(recipe: &EncodingRecipe, structure: &[u8; 32]) -> Result<Self> {
         let json = serde_json::to_vec(recipe)
             .map_err(|e| Error::Encoding(format!("a recipe cannot be written as JSON: {e}")))?;
+        Ok(Self::hashed(&json, recipe.version(), structure))
+    }
+
+    fn hashed(recipe: &[u8], version: u32, structure: &[u8; 32]) -> Self {
         let mut hasher = blake3::Hasher::new();
         hasher.update(DOMAIN);
         hasher.update(structure);
-        hasher.update(&recipe.version().to_le_bytes());
-        hasher.update(&(json.len() as u64).to_le_bytes());
-        hasher.update(&json);
-        Ok(Self(hasher.finalize().into()))
+        hasher.update(&version.to_le_bytes());
+        hasher.update(&(recipe.len() as u64).to_le_bytes());
+        hasher.update(recipe);
+        Self(hasher.finalize().into())
     }
 
     /// Reads the form that [`Display`](fmt::Display) writes: 64 lower-case hexadecimal digits.
@@ -77,4 +81,25 @@ pub(super) fn parse_hash(text: &str) -> Option<[u8; 32]> {
         return None;
     }
     blake3::Hash::from_hex(text).ok().map(Into::into)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_version_of_the_algorithm_has_another_key() {
+        let key = |version| EntryKey::hashed(b"recipe", version, &[7; 32]);
+        assert_ne!(key(1), key(2));
+    }
+
+    #[test]
+    fn only_the_written_form_is_read() {
+        let key = EntryKey::hashed(b"recipe", 1, &[7; 32]);
+        let text = key.to_string();
+        assert_eq!(EntryKey::from_hex(&text), Some(key));
+        assert_eq!(EntryKey::from_hex(&text.to_uppercase()), None);
+        assert_eq!(EntryKey::from_hex(&text[1..]), None);
+        assert_eq!(EntryKey::from_hex("../../secret"), None);
+    }
 }

@@ -80,11 +80,12 @@ impl Record {
         made: &[EncodingArray],
     ) -> Self {
         let arrays = layout(recipe, graph);
-        let mut bytes = Vec::new();
         let mut by_name: Vec<&EncodingArray> = made.iter().collect();
         by_name.sort_by(|a, b| a.name.cmp(&b.name));
-        for array in by_name {
-            bytes.extend(array.data.iter().flat_map(|v| v.to_le_bytes()));
+        let mut bytes = vec![0; 4 * made.iter().map(|a| a.data.len()).sum::<usize>()];
+        let values = by_name.iter().flat_map(|array| array.data.iter());
+        for (four, value) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(values) {
+            *four = value.to_le_bytes();
         }
         let mut hasher = checksum_of(key, &arrays);
         hasher.update(&bytes);

@@ -4,6 +4,7 @@
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use super::super::index;
 use super::*;
 
 const PART: &str = "CANDLE_GRAPH_CACHE_TEST_DIR";
@@ -32,6 +33,17 @@ fn small_shards(dir: &Path) -> EncodingCache {
     EncodingCache::open(dir, options).unwrap()
 }
 
+/// Every file under its final name is all there: shards are named by their content.
+fn all_whole(dir: &Path) {
+    for path in files(dir, ".safetensors") {
+        let hash = blake3::hash(&std::fs::read(&path).unwrap()).to_hex();
+        assert_eq!(path.file_stem().unwrap().to_str(), Some(&*hash));
+    }
+    for path in files(dir, ".index.jsonl") {
+        index::read(&path).unwrap();
+    }
+}
+
 #[test]
 fn processes_fill_one_folder_at_once() {
     let graphs = rings(0..120);
@@ -46,6 +58,9 @@ fn processes_fill_one_folder_at_once() {
     let dir = tempfile::tempdir().unwrap();
     let children = [(); 3].map(|()| start("processes_fill_one_folder_at_once", dir.path()));
     for mut child in children {
+        while child.try_wait().unwrap().is_none() {
+            all_whole(dir.path());
+        }
         assert!(child.wait().unwrap().success());
     }
     let cache = open(dir.path());
@@ -95,6 +110,7 @@ fn a_process_killed_while_it_writes_leaves_a_sound_cache() {
         }
         child.kill().unwrap();
         assert!(!child.wait().unwrap().success());
+        all_whole(dir.path());
 
         let cache = open(dir.path());
         let sound = cache.verify().unwrap();
