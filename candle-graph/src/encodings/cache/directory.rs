@@ -196,6 +196,8 @@ impl Catalogue {
 }
 
 /// Strikes entries from the index of a shard, so that they are not found corrupt again.
+/// When two do so at once, the later one wins and the other's entries are found corrupt once more;
+/// no sound entry is ever invented by it.
 pub(super) fn strike(dir: &Path, shard: &ShardName, keys: &HashSet<EntryKey>) -> Result<()> {
     let Ok(mut entries) = index::read(&shard.index(dir)) else {
         return Ok(());

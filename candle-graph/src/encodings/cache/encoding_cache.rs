@@ -74,7 +74,9 @@ impl Default for CacheOptions {
 /// Nothing read is trusted. An index must match its own hash, and its name alone says which shard
 /// it describes; an entry must have the shapes that the graph and the recipe imply, lie inside its
 /// shard, and match its checksum, which covers key, names, shapes and values. What fails is
-/// computed again, reported, struck from the index and stored anew.
+/// computed again, reported, struck from the index and stored anew. This finds damage of any kind;
+/// it cannot find values that somebody has replaced together with their checksum and index, so a
+/// folder that strangers can write to is as trustworthy as they are.
 ///
 /// All methods take `&self`; threads may share one cache, and processes one folder. Encodings from
 /// the cache are bit-equal to computed ones. Entries gathered but not yet written are written when
