@@ -100,7 +100,9 @@ pub enum GraphProblem {
         num_nodes: usize,
     },
     /// A feature or target is NaN or infinite.
-    #[error("{field}: value {value} at row {row}, column {column} is not finite")]
+    #[error(
+        "{field}: value {value:?} at row {row}, column {column} is not finite as a 32-bit number"
+    )]
     NonFinite {
         /// Field name as in the JSON format.
         field: &'static str,
@@ -109,7 +111,7 @@ pub enum GraphProblem {
         /// Column.
         column: usize,
         /// The value.
-        value: f32,
+        value: f64,
     },
     /// A table has a wrong number of rows.
     #[error("{field}: {found} rows, expected {expected} ({why})")]

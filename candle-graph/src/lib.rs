@@ -5,6 +5,7 @@
 //! [`nn`]. Models live in their own crate, checkpoints in another.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+pub mod datasets;
 pub mod encodings;
 pub mod error;
 pub mod graph;

@@ -145,7 +145,7 @@ impl Features {
                 field,
                 row: at / width,
                 column: at % width,
-                value: data[at],
+                value: f64::from(data[at]),
             });
         }
         Ok(())

@@ -369,6 +369,16 @@ impl GraphBuilder {
                 ),
             });
         }
+        if let Some(targets) = &self.targets
+            && ![0, 1, n].contains(&targets.rows())
+        {
+            return Err(GraphProblem::RowCount {
+                field: "y",
+                found: targets.rows(),
+                expected: n,
+                why: "one row a node, unless one row for the graph",
+            });
+        }
         if self.undirected {
             (edges, edge_features) = doubled_edges(&edges, edge_features.as_ref());
         }
