@@ -1,1 +1,18 @@
-//! x
+//! What several example programs need: where the repository keeps its models and sample data.
+
+use std::path::PathBuf;
+
+/// The root of the repository.
+fn repository() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
+/// The folder of the shipped model called `name`.
+pub fn zoo(name: &str) -> PathBuf {
+    repository().join("weights/zoo").join(name)
+}
+
+/// The shipped sample data file called `name`.
+pub fn sample(name: &str) -> PathBuf {
+    repository().join("examples/data").join(name)
+}

@@ -1,0 +1,74 @@
+//! Runs recorded cases of official implementations in this engine and prints the largest
+//! difference of the prediction and of every recorded activation.
+//!
+//! ```text
+//! cargo run --release --example parity -- FOLDER...
+//! ```
+//!
+//! A case is a folder with `model.ckpt` and `config.json` (the official checkpoint and its resolved
+//! options), `inputs.safetensors`, `encodings.safetensors` and `outputs.safetensors`. Every case
+//! runs twice: with the encodings as recorded and with encodings computed here. The program ends
+//! with an error if any difference exceeds the tolerance.
+
+mod case;
+mod compare;
+mod grit;
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use candle_graph::ops::force_reference;
+use clap::Parser;
+
+/// Compares recorded official results with this engine.
+#[derive(Parser)]
+struct Args {
+    /// Case folders; anything that is not a folder with `model.ckpt` is passed over.
+    #[arg(required = true)]
+    folders: Vec<PathBuf>,
+    /// Largest difference, absolute for values up to 1 and relative above.
+    #[arg(long, default_value_t = 1e-5)]
+    tolerance: f64,
+    /// Largest absolute difference of computed encodings.
+    #[arg(long, default_value_t = 1e-6)]
+    encoding_tolerance: f64,
+    /// Run the reference operations instead of the fused ones.
+    #[arg(long)]
+    reference: bool,
+    /// Print every activation, not only the worst of each kind.
+    #[arg(long)]
+    verbose: bool,
+}
+
+fn main() -> Result<()> {
+    let args = Args::parse();
+    let (mut cases, mut failed) = (0, 0);
+    for folder in &args.folders {
+        if !folder.join("model.ckpt").is_file() {
+            eprintln!("{}: no model.ckpt, passed over", folder.display());
+            continue;
+        }
+        cases += 1;
+        let run = || grit::run(folder);
+        let report = match args.reference {
+            true => force_reference(run),
+            false => run(),
+        };
+        let passed = match report {
+            Ok(report) => report.print(args.tolerance, args.encoding_tolerance, args.verbose),
+            Err(error) => {
+                println!("{}: FAILED: {error:#}", folder.display());
+                false
+            }
+        };
+        failed += usize::from(!passed);
+    }
+    println!("{} passed, {failed} failed", cases - failed);
+    if cases == 0 {
+        bail!("no case was found");
+    }
+    if failed > 0 {
+        bail!("{failed} of {cases} cases differ by more than the tolerance");
+    }
+    Ok(())
+}
