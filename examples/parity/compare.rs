@@ -11,10 +11,43 @@ pub(crate) struct Difference {
     pub(crate) absolute: f64,
     /// Largest `|a − b| / max(1, |b|)`.
     pub(crate) relative: f64,
+    /// Number of values whose relative difference exceeds the tolerance.
+    pub(crate) over: usize,
+    /// Number of values.
+    pub(crate) values: usize,
+    /// How far the recorded f32 values are from this engine's double-precision run; only found out
+    /// when `over` is not 0.
+    pub(crate) recorded_rounding: Option<f64>,
 }
 
+impl Difference {
+    /// Whether the values agree as far as the recording allows.
+    ///
+    /// GRIT's signed square root has an infinite slope at 0, so two correct f32 computations of a
+    /// deep model's pair states differ by more than 1e-5 in a few values, and so does the recording
+    /// from double precision. A tensor with values over the tolerance passes only if all of this
+    /// holds: the recording itself is further than the tolerance from double precision; at most one
+    /// value in a hundred is over; none by more than twenty times the tolerance. The prediction is
+    /// never excused. A mistake in the mathematics moves most values, and the prediction with them.
+    pub(crate) fn passes(&self, tolerance: f64) -> bool {
+        let excused = self.name != PREDICTION
+            && self.recorded_rounding.is_some_and(|r| r > tolerance)
+            && self.over * 100 <= self.values
+            && self.relative <= 20.0 * tolerance;
+        self.over == 0 && self.relative <= tolerance || excused
+    }
+}
+
+/// The recorded name of the prediction.
+pub(crate) const PREDICTION: &str = "pred";
+
 /// Compares `ours` with `recorded`, value by value.
-pub(crate) fn difference(name: &str, ours: &[f32], recorded: &[f32]) -> Result<Difference> {
+pub(crate) fn difference(
+    name: &str,
+    ours: &[f32],
+    recorded: &[f32],
+    tolerance: f64,
+) -> Result<Difference> {
     if ours.len() != recorded.len() {
         bail!(
             "{name}: {} values here, {} recorded",
@@ -22,7 +55,7 @@ pub(crate) fn difference(name: &str, ours: &[f32], recorded: &[f32]) -> Result<D
             recorded.len()
         );
     }
-    let (mut absolute, mut relative) = (0.0f64, 0.0f64);
+    let (mut absolute, mut relative, mut over) = (0.0f64, 0.0f64, 0);
     for (&a, &b) in ours.iter().zip(recorded) {
         let (a, b) = (f64::from(a), f64::from(b));
         let distance = (a - b).abs();
@@ -33,12 +66,17 @@ pub(crate) fn difference(name: &str, ours: &[f32], recorded: &[f32]) -> Result<D
             distance
         };
         absolute = absolute.max(distance);
-        relative = relative.max(distance / b.abs().max(1.0));
+        let scaled = distance / b.abs().max(1.0);
+        relative = relative.max(scaled);
+        over += usize::from(scaled > tolerance);
     }
     Ok(Difference {
         name: name.to_string(),
         absolute,
         relative,
+        over,
+        values: ours.len(),
+        recorded_rounding: None,
     })
 }
 
@@ -62,11 +100,12 @@ impl Report {
             self.case, encodings.absolute, encodings.name
         );
         for (run, differences) in &self.runs {
-            let of_prediction = |d: &&Difference| d.name == "pred";
+            let of_prediction = |d: &&Difference| d.name == PREDICTION;
             let prediction = worst(differences.iter().filter(of_prediction), |d| d.relative);
             let rest = differences.iter().filter(|d| !of_prediction(d));
             let activation = worst(rest, |d| d.relative);
-            passed &= prediction.relative <= tolerance && activation.relative <= tolerance;
+            passed &=
+                prediction.passes(tolerance) && differences.iter().all(|d| d.passes(tolerance));
             println!(
                 "  {run:20} pred {:.1e}  activations {:.1e}  ({} of {})",
                 prediction.relative,
@@ -74,6 +113,17 @@ impl Report {
                 activation.name,
                 differences.len() - 1
             );
+            for d in differences.iter().filter(|d| d.over > 0) {
+                println!(
+                    "    {}: {} of {} values over the tolerance, the largest by {:.1e}; the recording \
+                     itself is {:.1e} from double precision",
+                    d.name,
+                    d.over,
+                    d.values,
+                    d.relative,
+                    d.recorded_rounding.unwrap_or(0.0)
+                );
+            }
             if verbose {
                 for d in differences {
                     println!(
@@ -100,5 +150,8 @@ fn worst<'a>(
             name: "nothing was compared".to_string(),
             absolute: f64::INFINITY,
             relative: f64::INFINITY,
+            over: 0,
+            values: 0,
+            recorded_rounding: None,
         })
 }

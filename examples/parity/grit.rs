@@ -1,9 +1,10 @@
 //! Recorded cases of GRIT.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use candle_core::Device;
+use candle_core::{DType, Device, Tensor};
 use candle_graph::encodings::{
     EncodingArray, EncodingPlan, GraphEncoding, Level, RRWP_NODE, RRWP_PAIR,
 };
@@ -16,7 +17,7 @@ use crate::case::{Recorded, graphs, pair_rows};
 use crate::compare::{Difference, Report, difference};
 
 /// Runs one case.
-pub(crate) fn run(folder: &Path) -> Result<Report> {
+pub(crate) fn run(folder: &Path, tolerance: f64) -> Result<Report> {
     let limits = Limits::default();
     let converted = convert(
         &folder.join("model.ckpt"),
@@ -24,11 +25,11 @@ pub(crate) fn run(folder: &Path) -> Result<Report> {
         &GraphGymOptions::default(),
         &limits,
     )?;
-    let device = Device::Cpu;
-    let model = converted
-        .checkpoint
-        .build(&device, candle_core::DType::F32, &limits)?;
-    let predictor = Predictor::new(model, device);
+    let predictor = |dtype| -> Result<Predictor> {
+        let model = converted.checkpoint.build(&Device::Cpu, dtype, &limits)?;
+        Ok(Predictor::new(model, Device::Cpu))
+    };
+    let (predictor, exact) = (predictor(DType::F32)?, predictor(DType::F64)?);
     let plan = predictor.model().encoding_plan().clone();
 
     let graphs = graphs(folder)?;
@@ -36,18 +37,26 @@ pub(crate) fn run(folder: &Path) -> Result<Report> {
     let computed = plan.compute_all(&graphs, 0)?;
     let outputs = Recorded::read(&folder.join("outputs.safetensors"))?;
 
+    let case = Case {
+        graphs: &graphs,
+        outputs: &outputs,
+        pair_rows: pair_rows(&outputs.index_rows("enc.edge_index")?, &graphs)?,
+        tolerance,
+    };
+    let exact = case.activations(&exact, &recorded)?;
     let mut runs = Vec::new();
     for (name, encodings) in [
         ("recorded encodings", &recorded),
         ("computed encodings", &computed),
     ] {
-        runs.push((name, compare_run(&predictor, &graphs, encodings, &outputs)?));
+        let ours = case.activations(&predictor, encodings)?;
+        runs.push((name, case.compare(&ours, &exact)?));
     }
     let mut encodings = compare_encodings(&computed, &recorded)?;
     encodings.push(compare_log_degrees(folder, &graphs)?);
-    let case = folder.file_name().unwrap_or(folder.as_os_str());
+    let name = folder.file_name().unwrap_or(folder.as_os_str());
     Ok(Report {
-        case: case.to_string_lossy().into_owned(),
+        case: name.to_string_lossy().into_owned(),
         encodings,
         runs,
     })
@@ -111,7 +120,7 @@ fn compare_encodings(
     let mut differences = Vec::new();
     for (ours, theirs) in computed.iter().zip(recorded) {
         for (a, b) in ours.arrays.iter().zip(&theirs.arrays) {
-            differences.push(difference(&b.name, &a.data, &b.data)?);
+            differences.push(difference(&b.name, &a.data, &b.data, f64::INFINITY)?);
         }
     }
     Ok(differences)
@@ -121,43 +130,80 @@ fn compare_log_degrees(folder: &Path, graphs: &[Graph]) -> Result<Difference> {
     let file = Recorded::read(&folder.join("encodings.safetensors"))?;
     let degrees: Vec<u32> = graphs.iter().flat_map(Graph::out_degrees).collect();
     let logs: Vec<f32> = degrees.iter().map(|&d| (d as f32 + 1.0).ln()).collect();
-    difference("log_deg", &logs, &file.values("log_deg")?)
+    difference("log_deg", &logs, &file.values("log_deg")?, f64::INFINITY)
 }
 
-fn compare_run(
-    predictor: &Predictor,
-    graphs: &[Graph],
-    encodings: &[GraphEncoding],
-    outputs: &Recorded,
-) -> Result<Vec<Difference>> {
-    let batch = predictor.batch(graphs, encodings, 0)?;
-    let mut trace = Trace::on();
-    predictor.model().forward_traced(&batch, &mut trace)?;
-    let activations = trace.into_activations();
-    let rows = pair_rows(&outputs.index_rows("enc.edge_index")?, graphs)?;
+/// What a run is compared with.
+struct Case<'a> {
+    graphs: &'a [Graph],
+    outputs: &'a Recorded,
+    /// Our pair row of every recorded pair.
+    pair_rows: Vec<usize>,
+    tolerance: f64,
+}
 
-    let mut differences = Vec::new();
-    for name in outputs.names() {
-        let Some((ours, per_pair)) = our_name(name) else {
-            continue;
-        };
+impl Case<'_> {
+    /// All activations that the model records, in f32.
+    fn activations(
+        &self,
+        predictor: &Predictor,
+        encodings: &[GraphEncoding],
+    ) -> Result<BTreeMap<String, Tensor>> {
+        let batch = predictor.batch(self.graphs, encodings, 0)?;
+        let mut trace = Trace::on();
+        predictor.model().forward_traced(&batch, &mut trace)?;
+        trace
+            .into_activations()
+            .into_iter()
+            .map(|(name, tensor)| Ok((name, tensor.to_dtype(DType::F32)?)))
+            .collect()
+    }
+
+    /// The values of one activation in recorded order.
+    fn values(
+        &self,
+        activations: &BTreeMap<String, Tensor>,
+        ours: &str,
+        per_pair: bool,
+    ) -> Result<Vec<f32>> {
         let tensor = activations
-            .get(&ours)
-            .with_context(|| format!("the model records no `{ours}` for `{name}`"))?;
+            .get(ours)
+            .with_context(|| format!("the model records no `{ours}`"))?;
         let width: usize = tensor.dims().iter().skip(1).product();
         let values = tensor.flatten_all()?.to_vec1::<f32>()?;
-        let values = match per_pair {
+        Ok(match per_pair {
             false => values,
-            true => rows
+            true => self
+                .pair_rows
                 .iter()
                 .flat_map(|&row| values[row * width..(row + 1) * width].iter().copied())
                 .collect(),
-        };
-        let found = difference(name, &values, &outputs.values(name)?)
-            .with_context(|| format!("recorded shape {:?}", outputs.shape(name)))?;
-        differences.push(found);
+        })
     }
-    Ok(differences)
+
+    fn compare(
+        &self,
+        ours: &BTreeMap<String, Tensor>,
+        exact: &BTreeMap<String, Tensor>,
+    ) -> Result<Vec<Difference>> {
+        let mut differences = Vec::new();
+        for name in self.outputs.names() {
+            let Some((our_name, per_pair)) = our_name(name) else {
+                continue;
+            };
+            let recorded = self.outputs.values(name)?;
+            let values = self.values(ours, &our_name, per_pair)?;
+            let mut found = difference(name, &values, &recorded, self.tolerance)
+                .with_context(|| format!("recorded shape {:?}", self.outputs.shape(name)))?;
+            if found.over > 0 {
+                let exact = self.values(exact, &our_name, per_pair)?;
+                let rounding = difference(name, &recorded, &exact, self.tolerance)?;
+                found.recorded_rounding = Some(rounding.relative);
+            }
+            differences.push(found);
+        }
+        Ok(differences)
+    }
 }
 
 /// Our name of a recorded activation, and whether its rows are pairs; `None` for entries that are
