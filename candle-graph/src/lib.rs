@@ -9,6 +9,7 @@ pub mod datasets;
 pub mod encodings;
 pub mod error;
 pub mod graph;
+pub mod metrics;
 pub mod nn;
 pub mod ops;
 
