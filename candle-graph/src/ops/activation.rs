@@ -24,9 +24,15 @@ pub enum Activation {
     /// Leaky ReLU with slope 0.1.
     #[serde(rename = "lrelu_01")]
     LeakyRelu01,
+    /// Leaky ReLU with slope 0.2.
+    #[serde(rename = "lrelu_02")]
+    LeakyRelu02,
     /// Leaky ReLU with slope 0.25.
     #[serde(rename = "lrelu_025")]
     LeakyRelu025,
+    /// Leaky ReLU with slope 0.3.
+    #[serde(rename = "lrelu_03")]
+    LeakyRelu03,
     /// Leaky ReLU with slope 0.5.
     #[serde(rename = "lrelu_05")]
     LeakyRelu05,
@@ -46,7 +52,9 @@ impl Activation {
             Self::Elu => x.elu(1.0),
             Self::Selu => x.elu(SELU_ALPHA)? * SELU_SCALE,
             Self::LeakyRelu01 => candle_nn::ops::leaky_relu(x, 0.1),
+            Self::LeakyRelu02 => candle_nn::ops::leaky_relu(x, 0.2),
             Self::LeakyRelu025 => candle_nn::ops::leaky_relu(x, 0.25),
+            Self::LeakyRelu03 => candle_nn::ops::leaky_relu(x, 0.3),
             Self::LeakyRelu05 => candle_nn::ops::leaky_relu(x, 0.5),
         }
     }
@@ -78,7 +86,9 @@ impl Activation {
                     }
             }),
             Self::LeakyRelu01 => each(values, leaky(0.1)),
+            Self::LeakyRelu02 => each(values, leaky(0.2)),
             Self::LeakyRelu025 => each(values, leaky(0.25)),
+            Self::LeakyRelu03 => each(values, leaky(0.3)),
             Self::LeakyRelu05 => each(values, leaky(0.5)),
         }
     }

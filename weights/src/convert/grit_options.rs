@@ -122,18 +122,26 @@ pub(super) fn activation(options: &Options, path: &str, default: &str) -> Result
     Ok(match name.as_str() {
         "relu" => Activation::Relu,
         "gelu" => Activation::Gelu,
-        "swish" | "silu" => Activation::Swish,
+        "swish" => Activation::Swish,
         "elu" => Activation::Elu,
         "selu" => Activation::Selu,
         "lrelu_01" => Activation::LeakyRelu01,
+        "lrelu_02" => Activation::LeakyRelu02,
         "lrelu_025" => Activation::LeakyRelu025,
+        "lrelu_03" => Activation::LeakyRelu03,
         "lrelu_05" => Activation::LeakyRelu05,
+        "prelu" => {
+            return Err(options.refuse(
+                path,
+                "activation `prelu` has a learned slope and is not supported",
+            ));
+        }
         other => {
             return Err(options.refuse(
                 path,
                 format!(
-                    "activation `{other}` is not supported (relu, gelu, swish, elu, selu, \
-                     lrelu_01, lrelu_025, lrelu_05)"
+                    "activation `{other}` is not known to the official code (relu, gelu, swish, \
+                     elu, selu, lrelu_01, lrelu_02, lrelu_025, lrelu_03, lrelu_05)"
                 ),
             ));
         }

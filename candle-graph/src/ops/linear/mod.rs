@@ -133,7 +133,9 @@ mod tests {
                 Activation::Elu,
                 Activation::Selu,
                 Activation::LeakyRelu01,
+                Activation::LeakyRelu02,
                 Activation::LeakyRelu025,
+                Activation::LeakyRelu03,
                 Activation::LeakyRelu05,
             ] {
                 let w = weights(out, width, rows != 1);
