@@ -59,6 +59,9 @@ pub struct GritConfig {
     /// (`dataset.edge_encoder_bn`).
     #[serde(default)]
     pub edge_encoder_norm: bool,
+    /// The eps of these two norms (`bn.eps`); the norms of the layers have a fixed one.
+    #[serde(default = "norm_eps")]
+    pub encoder_norm_eps: f64,
     /// The attention.
     pub attention: GritAttentionConfig,
     /// Activation of the nodes' feed-forward block (`gnn.act`).
@@ -118,8 +121,12 @@ fn yes() -> bool {
     true
 }
 
-/// The eps of every norm of the official model.
+/// The eps of every norm in the official layers.
 const NORM_EPS: f64 = 1e-5;
+
+fn norm_eps() -> f64 {
+    NORM_EPS
+}
 
 impl GritConfig {
     /// Checks that a model can be built.
@@ -149,6 +156,12 @@ impl GritConfig {
         }
         if self.attention.clamp.is_some_and(|c| !c.is_finite()) {
             return Err(ConfigError::new("attention.clamp", "it must be finite"));
+        }
+        if !(self.encoder_norm_eps.is_finite() && self.encoder_norm_eps >= 0.0) {
+            return Err(ConfigError::new(
+                "encoder_norm_eps",
+                "it must be finite and not negative",
+            ));
         }
         if matches!(self.head, HeadConfig::SanGraph { .. }) && self.hidden_dim < 4 {
             return Err(ConfigError::new(
@@ -419,7 +432,7 @@ impl Grit {
             (config.edge_encoder_norm, "edge_encoder_norm"),
         ] {
             if on {
-                encoder_norms.push(batch_norm(width, NORM_EPS, vb.pp(name))?);
+                encoder_norms.push(batch_norm(width, config.encoder_norm_eps, vb.pp(name))?);
             }
         }
         let encoder = |config, name: &str| FeatureEncoder::new(config, width, vb.pp(name));

@@ -83,6 +83,7 @@ pub(super) fn grit_config(options: &Options, tensors: &StateDict) -> Result<Grit
             && options.bool("dataset.node_encoder", false)?,
         edge_encoder_norm: options.bool("dataset.edge_encoder_bn", true)?
             && options.bool("dataset.edge_encoder", false)?,
+        encoder_norm_eps: options.float("bn.eps", Some(1e-5))?.unwrap_or(1e-5),
         attention: GritAttentionConfig {
             clamp: options
                 .float("gt.attn.clamp", Some(5.0))?
