@@ -1,6 +1,6 @@
 //! Encoders of node and edge features.
 
-use candle_core::{Result, Tensor, bail};
+use candle_core::{DType, Result, Tensor, bail};
 use candle_nn::VarBuilder;
 use serde::{Deserialize, Serialize};
 
@@ -19,12 +19,13 @@ pub enum FeatureEncoderConfig {
         /// Number of categories of each column.
         tables: Vec<usize>,
     },
-    /// An affine map of real-valued rows (`LinearNode`, `LinearEdge`, `VOCNode`, `VOCEdge`).
+    /// An affine map of real-valued rows (`LinearNode`, `LinearEdge`, `VOCNode`, `VOCEdge`,
+    /// `PPAEdge`).
     Linear {
         /// Columns of the input.
         width: usize,
     },
-    /// One learned row for every node or edge, whatever its features (`DummyEdge`).
+    /// One learned row for every node or edge, whatever its features (`DummyEdge`, `PPANode`).
     Dummy,
     /// Real-valued rows as they are; their width is the model's.
     Raw,
@@ -53,8 +54,8 @@ pub enum FeatureEncoder {
     Linear(LinearWeights),
     /// The one row, `[1, width]`.
     Dummy(Tensor),
-    /// Nothing to apply.
-    Raw,
+    /// Nothing to apply but the model's number type.
+    Raw(DType),
 }
 
 impl FeatureEncoder {
@@ -75,7 +76,7 @@ impl FeatureEncoder {
                 Self::Linear(linear(*columns, width, vb.pp("linear"))?)
             }
             FeatureEncoderConfig::Dummy => Self::Dummy(table(0, 1)?),
-            FeatureEncoderConfig::Raw => Self::Raw,
+            FeatureEncoderConfig::Raw => Self::Raw(vb.dtype()),
         })
     }
 
@@ -105,7 +106,7 @@ impl FeatureEncoder {
                 ops::linear(&x, weights, Activation::Identity)
             }
             (Self::Dummy(row), _) => row.broadcast_as((rows, row.dims2()?.1))?.contiguous(),
-            (Self::Raw, Some(BatchFeatures::Float(x))) => Ok(x.clone()),
+            (Self::Raw(dtype), Some(BatchFeatures::Float(x))) => x.to_dtype(*dtype),
             _ => bail!("the batch was not made with the schema of this encoder"),
         }
     }
