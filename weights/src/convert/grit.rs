@@ -25,7 +25,7 @@ pub const GRIT: KeyTable = KeyTable {
             "encoder.node_encoder.atom_embedding_list.{t}.weight",
             "node_encoder.embeddings.{t}.weight",
         ),
-        // Edge features, likewise; DummyEdge is a table of one row.
+        // Edge features, likewise; DummyEdge, like PPANode, is a table of one row.
         Rule::rename(
             "encoder.edge_encoder.encoder.weight",
             "edge_encoder.embeddings.0.weight",

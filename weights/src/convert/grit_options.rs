@@ -40,6 +40,16 @@ pub(super) fn grit_config(options: &Options, tensors: &StateDict) -> Result<Grit
             "GRIT without its random walk encoding is not supported",
         ));
     }
+    let steps = options.usize("posenc_RRWP.ksteps", 21)?;
+    if steps < 2 {
+        return Err(options.refuse(
+            "posenc_RRWP.ksteps",
+            format!(
+                "{steps}, but it must be at least 2: fewer still give two channels, which no \
+                 official model of that size can read"
+            ),
+        ));
+    }
     if options.usize("gnn.layers_pre_mp", 0)? > 0 {
         return Err(options.refuse("gnn.layers_pre_mp", "layers before GRIT are not supported"));
     }
@@ -68,7 +78,7 @@ pub(super) fn grit_config(options: &Options, tensors: &StateDict) -> Result<Grit
         heads: options.usize("gt.n_heads", 8)?,
         output_dim: output_dim(options, tensors)?,
         rrwp: Rrwp {
-            steps: options.usize("posenc_RRWP.ksteps", 21)?,
+            steps,
             shortest_path: options.bool("posenc_RRWP.spd", false)?,
         },
         node_encoder: match options.bool("dataset.node_encoder", false)? {
@@ -249,9 +259,12 @@ fn node_encoder(options: &Options, tensors: &StateDict) -> Result<FeatureEncoder
         "TypeDictNode" => type_dict(options, "dataset.node_encoder_num_types"),
         "Atom" => tables(options, option, tensors, "node_encoder"),
         "LinearNode" | "VOCNode" => linear_inputs(options, option, tensors, "node_encoder"),
+        "PPANode" => Ok(FeatureEncoderConfig::Dummy),
         other => Err(options.refuse(
             option,
-            format!("`{other}` is not supported (TypeDictNode, Atom, LinearNode, VOCNode)"),
+            format!(
+                "`{other}` is not supported (TypeDictNode, Atom, LinearNode, VOCNode, PPANode)"
+            ),
         )),
     }
 }
@@ -262,12 +275,15 @@ fn edge_encoder(options: &Options, tensors: &StateDict) -> Result<FeatureEncoder
     match name.as_str() {
         "TypeDictEdge" => type_dict(options, "dataset.edge_encoder_num_types"),
         "Bond" => tables(options, option, tensors, "edge_encoder"),
-        "LinearEdge" | "VOCEdge" => linear_inputs(options, option, tensors, "edge_encoder"),
+        "LinearEdge" | "VOCEdge" | "PPAEdge" => {
+            linear_inputs(options, option, tensors, "edge_encoder")
+        }
         "DummyEdge" => Ok(FeatureEncoderConfig::Dummy),
         other => Err(options.refuse(
             option,
             format!(
-                "`{other}` is not supported (TypeDictEdge, Bond, LinearEdge, VOCEdge, DummyEdge)"
+                "`{other}` is not supported (TypeDictEdge, Bond, LinearEdge, VOCEdge, PPAEdge, \
+                 DummyEdge)"
             ),
         )),
     }
