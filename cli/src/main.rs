@@ -1,1 +1,45 @@
-fn main() {}
+//! The command line of candle-graph: graph transformers from checkpoint to prediction.
+//!
+//! Exit codes: 0 success, 1 failure, 2 wrong usage. Results go to standard output (or a file that
+//! appears complete or not at all), everything else to standard error.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+mod args;
+mod batches;
+mod commands;
+mod console;
+mod device;
+mod encoder;
+mod failure;
+mod input;
+mod model_folder;
+mod output;
+mod progress;
+mod recipe;
+mod threads;
+
+use std::process::ExitCode;
+
+use args::{Arguments, Command};
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failure::exit(&error),
+    }
+}
+
+fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    threads::set_up(arguments.threads)?;
+    let quiet = arguments.quiet;
+    match &arguments.command {
+        Command::Convert(args) => commands::convert::run(args),
+        Command::Inspect(args) => commands::inspect::run(args),
+        Command::Encode(args) => commands::encode::run(args, quiet),
+        Command::Predict(args) => commands::predict::run(args, quiet),
+        Command::Embed(args) => commands::embed::run(args, quiet),
+        Command::Completions(args) => commands::completions::run(args),
+    }
+}

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
+use super::Graphs;
 use super::delimited::{Delimiter, Table};
 use super::source::{Source, id_from_text, label};
 use crate::error::{Error, Result};
@@ -135,6 +136,8 @@ pub struct EdgeList<R> {
     nodes: Option<NodeTables>,
     seen: HashSet<String>,
     current: Option<Current>,
+    /// Where the graph built last begins.
+    built_line: Option<u64>,
     position: usize,
     ended: bool,
     done: bool,
@@ -231,6 +234,7 @@ impl<R: BufRead> EdgeList<R> {
             nodes,
             seen: HashSet::new(),
             current: None,
+            built_line: None,
             position: 0,
             ended: false,
             done: false,
@@ -261,6 +265,7 @@ impl<R: BufRead> EdgeList<R> {
         let id = current.key.as_deref().map(id_from_text);
         let label = label(id.as_ref(), self.position);
         self.position += 1;
+        self.built_line = current.line;
         let source = &self.rows.source;
         if self.nodes.is_some() && current.node_features.is_none() {
             return Err(source.graph_error(
@@ -372,6 +377,12 @@ impl<R: BufRead> EdgeList<R> {
             return self.build(current).map(Some);
         }
         Ok(None)
+    }
+}
+
+impl<R: BufRead + Send> Graphs for EdgeList<R> {
+    fn line(&self) -> Option<u64> {
+        self.built_line
     }
 }
 

@@ -4,6 +4,7 @@ use std::io::Read;
 
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 
+use super::Graphs;
 use super::source::Source;
 use crate::error::Result;
 use crate::graph::{Features, Graph, Targets};
@@ -179,6 +180,12 @@ impl SafetensorsBatch {
             .targets(targets)
             .check_and_build();
         self.source.graph(None, &format!("#{graph}"), built)
+    }
+}
+
+impl Graphs for SafetensorsBatch {
+    fn line(&self) -> Option<u64> {
+        None
     }
 }
 

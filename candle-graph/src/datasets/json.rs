@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, IgnoredAny};
 
+use super::Graphs;
 use super::locate::{self, Step};
 use super::source::{Lines, Source, count_lines, label, without_mark};
 use crate::error::{Error, GraphProblem, Result};
@@ -174,6 +175,12 @@ impl<R: BufRead> JsonLines<R> {
     }
 }
 
+impl<R: BufRead + Send> Graphs for JsonLines<R> {
+    fn line(&self) -> Option<u64> {
+        Some(self.lines.number()).filter(|&line| line > 0)
+    }
+}
+
 impl<R: BufRead> Iterator for JsonLines<R> {
     type Item = Result<Graph>;
 
@@ -230,6 +237,8 @@ pub(super) struct Document<S> {
     text: Arc<[u8]>,
     at: usize,
     line: u64,
+    /// The line of the value read last.
+    value_line: Option<u64>,
     position: usize,
     state: State,
     /// Whether the list is a member of an object.
@@ -251,6 +260,7 @@ impl<S: Schema> Document<S> {
             line: 1 + count_lines(&text[..at]),
             wrapped: without_mark(&text).trim_ascii_start().starts_with(b"{"),
             text,
+            value_line: None,
             position: 0,
             state,
         }
@@ -275,6 +285,7 @@ impl<S: Schema> Document<S> {
     }
 
     fn value(&mut self) -> Option<Result<Graph>> {
+        self.value_line = Some(self.line);
         let text = &self.text[self.at..];
         let (graph, length) =
             read_value(&self.schema, &self.source, text, self.line, self.position);
@@ -284,6 +295,12 @@ impl<S: Schema> Document<S> {
             None => self.state = State::Done,
         }
         Some(graph)
+    }
+}
+
+impl<S: Schema + Send> Graphs for Document<S> {
+    fn line(&self) -> Option<u64> {
+        self.value_line
     }
 }
 

@@ -245,9 +245,29 @@ impl Default for ReadOptions {
     }
 }
 
+/// What a reader of one format does.
+trait Graphs: Iterator<Item = Result<Graph>> + Send {
+    /// The one-based line on which the graph given last begins, where the format has lines.
+    fn line(&self) -> Option<u64>;
+}
+
 /// The graphs of a source, in order.
 pub struct GraphReader {
-    graphs: Box<dyn Iterator<Item = Result<Graph>> + Send>,
+    source_name: String,
+    graphs: Box<dyn Graphs>,
+}
+
+impl GraphReader {
+    /// The source as messages call it.
+    pub fn source_name(&self) -> &str {
+        &self.source_name
+    }
+
+    /// The one-based line on which the graph given last begins, where the format has lines, so that
+    /// whoever finds fault with the graph later can name the place.
+    pub fn line(&self) -> Option<u64> {
+        self.graphs.line()
+    }
 }
 
 impl fmt::Debug for GraphReader {
@@ -332,31 +352,31 @@ pub fn read_with(
         max_bytes: options.max_bytes,
     };
     let limit = options.max_bytes;
-    Ok(match format {
-        Format::JsonLines => GraphReader {
-            graphs: Box::new(JsonLines::with_limit(reader, source.name, limit)),
-        },
-        Format::EdgeList => GraphReader {
-            graphs: Box::new(EdgeList::with_limit(
-                reader,
-                source.name,
-                options.edge_list.clone(),
-                limit,
-            )?),
-        },
-        Format::SafetensorsBatch => GraphReader {
-            graphs: Box::new(SafetensorsBatch::with_limit(reader, source.name, limit)?),
-        },
+    let source_name = source.name.clone();
+    let graphs: Box<dyn Graphs> = match format {
+        Format::JsonLines => Box::new(JsonLines::with_limit(reader, source.name, limit)),
+        Format::EdgeList => {
+            let options = options.edge_list.clone();
+            Box::new(EdgeList::with_limit(reader, source.name, options, limit)?)
+        }
+        Format::SafetensorsBatch => {
+            Box::new(SafetensorsBatch::with_limit(reader, source.name, limit)?)
+        }
         Format::Json | Format::NodeLink => {
             let text = source.read_all(reader)?;
-            document(source, text, format, options)
+            return Ok(document(source, text, format, options));
         }
+    };
+    Ok(GraphReader {
+        source_name,
+        graphs,
     })
 }
 
 /// The reader of a JSON document.
 fn document(source: Source, text: Vec<u8>, format: Format, options: &ReadOptions) -> GraphReader {
     GraphReader {
+        source_name: source.name.clone(),
         graphs: match format {
             Format::NodeLink => {
                 let schema = NodeLinkSchema(options.node_link.clone());

@@ -94,6 +94,11 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
+    /// The one-based number of the line read last, 0 before the first.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
     /// The next line without its end and a leading byte order mark, and its one-based number.
     pub(super) fn next(&mut self, source: &Source) -> Result<Option<(u64, &[u8])>> {
         self.line.clear();

@@ -130,8 +130,12 @@ impl EncodingPlan {
         })
     }
 
-    /// Refuses a graph whose encodings exceed [`MAX_BYTES`](Self::MAX_BYTES).
-    pub(super) fn check_bytes(&self, graph: &Graph, position: usize) -> Result<()> {
+    /// Refuses a graph whose encodings exceed [`MAX_BYTES`](Self::MAX_BYTES), as
+    /// [`compute`](Self::compute) would.
+    ///
+    /// # Errors
+    /// The number of bytes, with the graph's name.
+    pub fn check_bytes(&self, graph: &Graph, position: usize) -> Result<()> {
         let bytes = self.bytes(graph);
         if bytes > Self::MAX_BYTES {
             return Err(Error::Encoding(format!(

@@ -18,6 +18,23 @@ pub struct BatchBudget {
     pub max_pairs: u64,
 }
 
+/// What a batch under construction holds already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BatchFill {
+    graphs: usize,
+    nodes: u64,
+    pairs: u64,
+}
+
+impl BatchFill {
+    /// Counts `graph` in.
+    pub fn add(&mut self, graph: &Graph) {
+        self.graphs += 1;
+        self.nodes = self.nodes.saturating_add(graph.num_nodes() as u64);
+        self.pairs = self.pairs.saturating_add(graph.num_pairs());
+    }
+}
+
 impl Default for BatchBudget {
     /// 256 graphs, 100,000 nodes, 250,000 pairs (64 MB a pair tensor of width 64).
     fn default() -> Self {
@@ -59,6 +76,15 @@ impl BatchBudget {
         Ok(())
     }
 
+    /// Whether a batch that holds `fill` may take `graph` too; an empty one takes every graph that
+    /// [`admit`](Self::admit) lets in.
+    pub fn has_room(&self, fill: &BatchFill, graph: &Graph) -> bool {
+        fill.graphs == 0
+            || (fill.graphs < self.max_graphs
+                && fill.nodes.saturating_add(graph.num_nodes() as u64) <= self.max_nodes
+                && fill.pairs.saturating_add(graph.num_pairs()) <= self.max_pairs)
+    }
+
     /// Cuts `graphs` into consecutive ranges, each within the budget. `first` is the position of
     /// `graphs[0]` in the whole input, for messages.
     ///
@@ -66,20 +92,15 @@ impl BatchBudget {
     /// As [`admit`](Self::admit), before any batch is given out.
     pub fn cut<G: AsRef<Graph>>(&self, graphs: &[G], first: usize) -> Result<Vec<Range<usize>>> {
         let mut ranges = Vec::new();
-        let (mut start, mut nodes, mut pairs) = (0, 0u64, 0u64);
+        let (mut start, mut fill) = (0, BatchFill::default());
         for (at, graph) in graphs.iter().enumerate() {
             let graph = graph.as_ref();
             self.admit(graph, first + at)?;
-            let (n, p) = (graph.num_nodes() as u64, graph.num_pairs());
-            let full = at - start >= self.max_graphs.max(1)
-                || nodes.saturating_add(n) > self.max_nodes
-                || pairs.saturating_add(p) > self.max_pairs;
-            if full && at > start {
+            if !self.has_room(&fill, graph) {
                 ranges.push(start..at);
-                (start, nodes, pairs) = (at, 0, 0);
+                (start, fill) = (at, BatchFill::default());
             }
-            nodes = nodes.saturating_add(n);
-            pairs = pairs.saturating_add(p);
+            fill.add(graph);
         }
         if start < graphs.len() {
             ranges.push(start..graphs.len());

@@ -17,7 +17,7 @@ mod schema;
 mod table;
 
 pub use batch::{BatchEdges, BatchFeatures, GraphBatch};
-pub use budget::BatchBudget;
+pub use budget::{BatchBudget, BatchFill};
 pub use features::Features;
 pub use host::{Graph, GraphBuilder, GraphId, MAX_INDEX, Targets};
 pub use offsets::Offsets;

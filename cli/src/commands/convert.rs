@@ -1,0 +1,63 @@
+//! `convert`: official checkpoints to model folders.
+
+use std::fmt::Write;
+
+use anyhow::bail;
+use candle_graph_weights::checkpoint::{CONFIG_FILE, WEIGHTS_FILE};
+use candle_graph_weights::convert::graphgym::{self, GraphGymOptions};
+use candle_graph_weights::{Limits, sharded};
+
+use crate::args::{ConvertArgs, Layout};
+use crate::console;
+
+pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<()> {
+    let present = |name: &str| args.output.join(name).exists();
+    if !args.force
+        && let Some(name) = [CONFIG_FILE, WEIGHTS_FILE]
+            .iter()
+            .find(|name| present(name))
+    {
+        bail!(
+            "{}: there is a checkpoint already; give --force to replace it",
+            args.output.join(name).display()
+        );
+    }
+    if present(sharded::INDEX_FILE) {
+        bail!(
+            "{}: the folder holds a checkpoint in shards; choose another folder or remove it first",
+            args.output.join(sharded::INDEX_FILE).display()
+        );
+    }
+    let Layout::Graphgym = args.from;
+    let choices = GraphGymOptions {
+        read_rwpse_as_rrwp: args.read_rwpse_as_rrwp,
+    };
+    let limits = Limits::default();
+    let converted = graphgym::convert(&args.checkpoint, &args.options, &choices, &limits)?;
+    let written = converted.checkpoint.write(&args.output)?;
+
+    let mut text = String::new();
+    for note in &converted.notes {
+        writeln!(text, "note: {note}")?;
+    }
+    if !converted.ignored.is_empty() {
+        let count = converted.ignored.len();
+        writeln!(text, "left out {count} tensors that have no effect")?;
+        if args.verbose {
+            for name in &converted.ignored {
+                writeln!(text, "  {name}")?;
+            }
+        }
+    }
+    for path in written {
+        writeln!(text, "wrote {}", path.display())?;
+    }
+    let config = converted.checkpoint.config();
+    writeln!(
+        text,
+        "{} with {} parameters",
+        config.model.model_type(),
+        converted.checkpoint.num_parameters()
+    )?;
+    console::print(&text)
+}

@@ -1,0 +1,166 @@
+//! `inspect`: what a checkpoint is.
+
+use std::fmt::{self, Write};
+use std::path::Path;
+
+use candle_core::{DType, Device};
+use candle_graph::encodings::{EncodingPlan, EncodingRecipe};
+use candle_graph::graph::InputSchema;
+use candle_graph_models::{ModelConfig, PredictionLevel};
+use candle_graph_weights::checkpoint::Training;
+use candle_graph_weights::{Checkpoint, Limits};
+use serde::Serialize;
+
+use crate::args::InspectArgs;
+use crate::console;
+use crate::model_folder;
+
+pub(crate) fn run(args: &InspectArgs) -> anyhow::Result<()> {
+    let folder = model_folder::find(&args.model.model)?;
+    let limits = Limits::default();
+    let checkpoint = Checkpoint::read(&folder, &limits)?;
+    // Building is the proof that the checkpoint is complete.
+    let model = checkpoint.build(&Device::Cpu, DType::F32, &limits)?;
+    let config = checkpoint.config();
+    let report = Report {
+        folder: folder.display().to_string(),
+        config: &config.model,
+        training: &config.training,
+        parameters: checkpoint.num_parameters(),
+        bytes_on_disk: bytes_on_disk(&folder),
+        features: &config.features,
+        encodings: &config.encodings,
+        prediction: Prediction {
+            level: model.prediction_level(),
+            width: model.output_dim(),
+        },
+        embedding_width: model.embedding_dim(),
+        tensors: args.tensors.then(|| {
+            let tensors = checkpoint.weights().iter();
+            tensors
+                .map(|(name, tensor)| Tensor {
+                    name,
+                    dtype: format!("{:?}", tensor.element()).to_lowercase(),
+                    shape: tensor.shape(),
+                })
+                .collect()
+        }),
+    };
+    if args.json {
+        console::print(&format!("{}\n", serde_json::to_string_pretty(&report)?))
+    } else {
+        console::print(&report.to_string())
+    }
+}
+
+/// Everything that is told, as the JSON object has it.
+#[derive(Serialize)]
+struct Report<'a> {
+    folder: String,
+    /// `model_type` and `model`.
+    #[serde(flatten)]
+    config: &'a ModelConfig,
+    training: &'a Training,
+    /// Values that training changes.
+    parameters: u64,
+    bytes_on_disk: u64,
+    features: &'a InputSchema,
+    encodings: &'a EncodingPlan,
+    prediction: Prediction,
+    embedding_width: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tensors: Option<Vec<Tensor<'a>>>,
+}
+
+#[derive(Serialize)]
+struct Prediction {
+    level: PredictionLevel,
+    width: usize,
+}
+
+#[derive(Serialize)]
+struct Tensor<'a> {
+    name: &'a str,
+    dtype: String,
+    shape: &'a [usize],
+}
+
+impl fmt::Display for Report<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut row = |name: &str, value: &str| writeln!(f, "{name:<14}{value}");
+        row("model", self.config.model_type())?;
+        row("folder", &self.folder)?;
+        if let Some(dataset) = &self.training.dataset {
+            row("trained on", dataset)?;
+        }
+        if let Some(task) = &self.training.task {
+            row("task", task)?;
+        }
+        row("parameters", &self.parameters.to_string())?;
+        row("on disk", &format!("{} bytes", self.bytes_on_disk))?;
+        row("node features", &self.features.node.describe())?;
+        row("edge features", &self.features.edge.describe())?;
+        for (at, recipe) in self.encodings.recipes().iter().enumerate() {
+            let name = if at == 0 { "encodings" } else { "" };
+            row(name, &describe(recipe))?;
+        }
+        let unit = match self.prediction.level {
+            PredictionLevel::Graph => "graph",
+            PredictionLevel::Node => "node",
+        };
+        row(
+            "prediction",
+            &format!("{} value(s) a {unit}", self.prediction.width),
+        )?;
+        row(
+            "embedding",
+            &format!("{} values a node or graph", self.embedding_width),
+        )?;
+        if let Some(tensors) = &self.tensors {
+            writeln!(f, "\ntensors ({})", tensors.len())?;
+            for Tensor { name, dtype, shape } in tensors {
+                writeln!(f, "  {name}  {dtype} {shape:?}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A recipe with its arrays.
+fn describe(recipe: &EncodingRecipe) -> String {
+    let mut text = match recipe {
+        EncodingRecipe::Rrwp(rrwp) => {
+            let form = if rrwp.shortest_path {
+                ", one-hot of shortest walks"
+            } else {
+                ""
+            };
+            format!("RRWP, {} steps{form}", rrwp.steps)
+        }
+        EncodingRecipe::Rwse(rwse) => {
+            let (first, last) = (rwse.times.first(), rwse.times.last());
+            format!(
+                "RWSE, steps {} to {}",
+                first.unwrap_or(&0),
+                last.unwrap_or(&0)
+            )
+        }
+        _ => "another encoding".to_string(),
+    };
+    for (at, (name, level, width)) in recipe.arrays().iter().enumerate() {
+        let separator = if at == 0 { ": " } else { ", " };
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{separator}{name} [{level:?}s, {width}]");
+    }
+    text
+}
+
+/// Bytes of the files of the folder itself.
+fn bytes_on_disk(folder: &Path) -> u64 {
+    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    files
+        .filter_map(|entry| std::fs::metadata(entry.path()).ok())
+        .filter(std::fs::Metadata::is_file)
+        .map(|data| data.len())
+        .sum()
+}

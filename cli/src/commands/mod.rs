@@ -1,0 +1,9 @@
+//! The commands, one file each.
+
+pub(crate) mod completions;
+pub(crate) mod convert;
+pub(crate) mod embed;
+pub(crate) mod encode;
+pub(crate) mod inspect;
+pub(crate) mod predict;
+mod run_model;
