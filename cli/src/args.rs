@@ -7,6 +7,7 @@ use candle_graph::encodings::EncodingPlan;
 use candle_graph::graph::BatchBudget;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::commands::bench::BenchArgs;
 use crate::device::DeviceChoice;
 use crate::output::OutputPath;
 
@@ -46,6 +47,7 @@ pub(crate) enum Command {
     Encode(EncodeArgs),
     Predict(PredictArgs),
     Embed(EmbedArgs),
+    Bench(BenchArgs),
     Completions(CompletionsArgs),
 }
 

@@ -15,7 +15,7 @@ use candle_nn::{Init, VarBuilder};
 use clap::Args;
 use serde::Serialize;
 
-/// Options of `bench`.
+/// Time models on this machine, with made-up graphs and weights
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
     /// Only cases whose name contains this text.
@@ -208,6 +208,7 @@ fn grit(
         }),
         node_encoder_norm: false,
         edge_encoder_norm: false,
+        encoder_norm_eps: 1e-5,
         attention: GritAttentionConfig {
             clamp: Some(5.0),
             activation: Activation::Relu,
