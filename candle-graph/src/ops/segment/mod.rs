@@ -56,11 +56,11 @@ pub fn segment_softmax(values: &Tensor, segments: &Offsets) -> Result<Tensor> {
     }
 }
 
-/// `base` `[rows, width]` with `rows_to_add[k]` added to row `at[k]` for every `k`; `at` may
-/// repeat. The fused path works in the storage of `base`, so no other tensor may share it.
+/// `base` `[rows, width]` with `rows_to_add[k]` added to row `at[k]` for every `k`; `at`
+/// is non-decreasing and may repeat. The fused path works in the storage of `base`, so no other tensor may share it.
 ///
 /// # Errors
-/// Shapes that do not fit, a row out of range.
+/// Shapes that do not fit, a row out of range or out of order.
 pub(crate) fn add_rows_at(base: Tensor, rows_to_add: &Tensor, at: &[u32]) -> Result<Tensor> {
     let (rows, width) = base.dims2()?;
     if rows_to_add.dims() != [at.len(), width] {
@@ -72,6 +72,9 @@ pub(crate) fn add_rows_at(base: Tensor, rows_to_add: &Tensor, at: &[u32]) -> Res
     }
     if let Some(out) = at.iter().find(|&&r| r as usize >= rows) {
         bail!("row {out} of {rows}");
+    }
+    if !at.is_sorted() {
+        bail!("the rows to add to are not in order");
     }
     if at.is_empty() {
         return Ok(base);
@@ -146,7 +149,8 @@ mod tests {
         );
         let reference = force_reference(|| add_rows_at(base.copy().unwrap(), &rows, &at)).unwrap();
         assert_eq!(values(&reference), expected);
-        assert!(add_rows_at(base, &rows, &[1, 1, 3]).is_err());
+        assert!(add_rows_at(base.copy().unwrap(), &rows, &[1, 1, 3]).is_err());
+        assert!(add_rows_at(base, &rows, &[1, 2, 1]).is_err());
     }
 
     #[test]

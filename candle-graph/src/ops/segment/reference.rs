@@ -69,6 +69,20 @@ pub(super) fn softmax(values: &Tensor, segments: &Offsets) -> Result<Tensor> {
 }
 
 pub(super) fn add_rows_at(base: &Tensor, rows_to_add: &Tensor, at: &[u32]) -> Result<Tensor> {
-    let ids = Tensor::from_vec(at.to_vec(), at.len(), base.device())?;
-    base.index_add(&ids, rows_to_add, 0)
+    let (rows, width) = base.dims2()?;
+    // Repeats are summed first; then every row of the base gathers its one addend, or a zero row.
+    let runs = at.chunk_by(|a, b| a == b);
+    let lengths = runs.clone().map(<[u32]>::len);
+    let segments =
+        Offsets::from_lengths(lengths, base.device()).map_err(candle_core::Error::wrap)?;
+    let sums = reduce(rows_to_add, &segments, Reduction::Sum)?;
+    let zero = Tensor::zeros((1, width), sums.dtype(), sums.device())?;
+    let mut ids = vec![segments.num_segments() as u32; rows];
+    for (sum, run) in runs.enumerate() {
+        for &row in run {
+            ids[row as usize] = sum as u32;
+        }
+    }
+    let ids = Tensor::from_vec(ids, rows, base.device())?;
+    base + Tensor::cat(&[&sums, &zero], 0)?.index_select(&ids, 0)?
 }
