@@ -65,7 +65,9 @@ impl Activation {
     pub(super) fn apply(self, values: &mut [f32]) {
         #[inline(always)]
         fn each(values: &mut [f32], f: impl Fn(f32) -> f32) {
-            values.iter_mut().for_each(|v| *v = f(*v));
+            for v in values {
+                *v = f(*v);
+            }
         }
         let leaky = |slope: f32| move |x: f32| if x > 0.0 { x } else { slope * x };
         match self {

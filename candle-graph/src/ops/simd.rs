@@ -1,4 +1,23 @@
-//! Elementary functions written so that they compile to vector code inside a SIMD dispatch.
+//! Running loops with the best vector instructions of the machine, and elementary functions that
+//! compile to them.
+
+/// Runs `body` compiled for the best instruction set that the machine has. Everything `body` calls
+/// must be inlined (`#[inline(always)]`, on the closure too), or it is compiled for the oldest
+/// machine after all.
+#[inline(always)]
+pub(super) fn vectorize(arch: pulp::Arch, body: impl FnMut()) {
+    struct Body<F>(F);
+    impl<F: FnMut()> pulp::WithSimd for Body<F> {
+        type Output = ();
+
+        // Called as FnMut: a call as FnOnce goes through a shim that is not inlined.
+        #[inline(always)]
+        fn with_simd<S: pulp::Simd>(mut self, _: S) {
+            (self.0)();
+        }
+    }
+    arch.dispatch(Body(body));
+}
 
 /// eˣ with a relative error below 2e-7; 0 below the smallest normal result, +∞ above the largest
 /// number, NaN for NaN.

@@ -7,6 +7,7 @@ use super::LinearWeights;
 use crate::ops::Activation;
 use crate::ops::host::HostF32;
 use crate::ops::matmul::{Into, matmul};
+use crate::ops::simd;
 
 /// Rows of one task: enough to pay for packing the weights, few enough to stay in cache.
 const BLOCK: usize = 256;
@@ -33,7 +34,8 @@ pub(super) fn linear(
             None => Into::Replace,
         };
         matmul(input, &prepared.rhs, out, into);
-        arch.dispatch(
+        simd::vectorize(
+            arch,
             #[inline(always)]
             || activation.apply(out),
         );

@@ -16,6 +16,7 @@ use crate::ops::Activation;
 use crate::ops::host::HostF32;
 use crate::ops::matmul::{Into, Rhs, matmul};
 use crate::ops::segment::{SUM_BLOCK, softmax_rows};
+use crate::ops::simd;
 
 /// Pair rows that one task takes at least, if the graph has them, and that one product of the edge
 /// map takes at most.
@@ -454,7 +455,8 @@ fn run_task(shared: &Shared<'_>, mut task: Task<'_>, scratch: &mut Scratch, arch
             matmul(rows, &shared.attention.edge, edge, Into::Add);
             let state = &mut state[first * width..(first + count) * width];
             let first = task.first_target * n + first;
-            arch.dispatch(
+            simd::vectorize(
+                arch,
                 #[inline(always)]
                 || {
                     combine(edge, query, key, first, n, state);
@@ -465,11 +467,14 @@ fn run_task(shared: &Shared<'_>, mut task: Task<'_>, scratch: &mut Scratch, arch
     }
     let logits = grown(&mut scratch.logits, pairs * heads);
     matmul(state, &shared.attention.logit, logits, Into::Replace);
-    arch.dispatch(
+    simd::vectorize(
+        arch,
         #[inline(always)]
         || {
             if let Some(bound) = shared.clamp {
-                logits.iter_mut().for_each(|l| *l = l.clamp(-bound, bound));
+                for l in logits.iter_mut() {
+                    *l = l.clamp(-bound, bound);
+                }
             }
             if let Some(mask) = task.mask {
                 for (row, _) in logits
@@ -480,9 +485,9 @@ fn run_task(shared: &Shared<'_>, mut task: Task<'_>, scratch: &mut Scratch, arch
                     row.fill(f32::NEG_INFINITY);
                 }
             }
-            logits
-                .chunks_exact_mut(n * heads)
-                .for_each(|target| softmax_rows(target, heads));
+            for target in logits.chunks_exact_mut(n * heads) {
+                softmax_rows(target, heads);
+            }
             aggregate(d, logits, value, task.value);
             if !task.edge.is_empty() {
                 for ((alpha, state), out) in logits
@@ -499,7 +504,8 @@ fn run_task(shared: &Shared<'_>, mut task: Task<'_>, scratch: &mut Scratch, arch
         task.weights.copy_from_slice(logits);
     }
     if let (Rows::Update(rows), Some(update)) = (&mut task.rows, shared.update) {
-        arch.dispatch(
+        simd::vectorize(
+            arch,
             #[inline(always)]
             || keep_rows(update, rows, state),
         );
@@ -507,7 +513,8 @@ fn run_task(shared: &Shared<'_>, mut task: Task<'_>, scratch: &mut Scratch, arch
             matmul(state, output, rows, Into::Add);
         }
         if let Some(norm) = &update.norm {
-            arch.dispatch(
+            simd::vectorize(
+                arch,
                 #[inline(always)]
                 || normalise(norm, rows),
             );

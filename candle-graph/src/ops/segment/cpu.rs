@@ -26,7 +26,8 @@ pub(super) fn reduce(values: &Tensor, segments: &Offsets, reduction: Reduction) 
         let one = |(segment, out): (usize, &mut [f32])| {
             let range = segments.range(segment);
             let rows = &input[range.start * width..range.end * width];
-            arch.dispatch(
+            simd::vectorize(
+                arch,
                 #[inline(always)]
                 || reduce_rows(rows, out, reduction),
             );
@@ -52,14 +53,22 @@ fn reduce_rows(rows: &[f32], out: &mut [f32], reduction: Reduction) {
     for row in rows {
         match reduction {
             Reduction::Sum | Reduction::Mean => {
-                out.iter_mut().zip(row).for_each(|(o, &v)| *o += v);
+                for (o, &v) in out.iter_mut().zip(row) {
+                    *o += v;
+                }
             }
-            Reduction::Max => out.iter_mut().zip(row).for_each(|(o, &v)| *o = o.max(v)),
+            Reduction::Max => {
+                for (o, &v) in out.iter_mut().zip(row) {
+                    *o = o.max(v);
+                }
+            }
         }
     }
     if reduction == Reduction::Mean {
         let divisor = count as f32;
-        out.iter_mut().for_each(|o| *o /= divisor);
+        for o in out.iter_mut() {
+            *o /= divisor;
+        }
     }
 }
 
@@ -77,7 +86,8 @@ pub(super) fn softmax(values: &Tensor, segments: &Offsets) -> Result<Tensor> {
         }
         let arch = pulp::Arch::new();
         let one = |block: &mut [f32]| {
-            arch.dispatch(
+            simd::vectorize(
+                arch,
                 #[inline(always)]
                 || softmax_rows(block, width),
             );
@@ -94,40 +104,60 @@ pub(super) fn softmax(values: &Tensor, segments: &Offsets) -> Result<Tensor> {
 /// Softmax over the rows of `block` `[rows, width]`, column by column, in place.
 #[inline(always)]
 pub(in crate::ops) fn softmax_rows(block: &mut [f32], width: usize) {
-    // Columns in groups that fit registers; a group's maxima and sums stay on the stack.
-    const GROUP: usize = 16;
-    for first in (0..width).step_by(GROUP) {
-        let columns = GROUP.min(width - first);
-        let mut largest = [f32::NEG_INFINITY; GROUP];
-        for row in block.chunks_exact(width) {
-            let row = &row[first..first + columns];
-            largest
-                .iter_mut()
-                .zip(row)
-                .for_each(|(m, &v)| *m = m.max(v));
-        }
-        // A segment whose every logit is −∞ has no weight to give; −∞ − (−∞) would be NaN.
-        largest
-            .iter_mut()
-            .for_each(|m| *m = if *m == f32::NEG_INFINITY { 0.0 } else { *m });
-        let mut sum = [0.0f32; GROUP];
-        for rows in block.chunks_mut(SUM_BLOCK * width) {
-            let mut partial = [0.0f32; GROUP];
-            for row in rows.chunks_exact_mut(width) {
-                let row = &mut row[first..first + columns];
-                for ((v, &m), s) in row.iter_mut().zip(&largest).zip(&mut partial) {
-                    *v = simd::exp(*v - m);
-                    *s += *v;
-                }
-            }
-            sum.iter_mut().zip(&partial).for_each(|(s, &p)| *s += p);
-        }
-        sum.iter_mut().for_each(|s| *s = 1.0 / (*s + 1e-16));
-        for row in block.chunks_exact_mut(width) {
-            let row = &mut row[first..first + columns];
-            row.iter_mut().zip(&sum).for_each(|(v, &s)| *v *= s);
+    // Columns in groups of one or two vector registers; a narrower group repeats nothing but the
+    // loop overhead.
+    let mut first = 0;
+    while first < width {
+        let columns = width - first;
+        first += match columns {
+            16.. => softmax_columns::<16>(block, width, first),
+            8.. => softmax_columns::<8>(block, width, first),
+            4.. => softmax_columns::<4>(block, width, first),
+            _ => softmax_columns::<1>(block, width, first),
+        };
+    }
+}
+
+/// [`softmax_rows`] of the `C` columns from `first`; gives `C`.
+#[inline(always)]
+fn softmax_columns<const C: usize>(block: &mut [f32], width: usize, first: usize) -> usize {
+    let columns = |row: &[f32]| -> [f32; C] { std::array::from_fn(|c| row[first + c]) };
+    let mut largest = [f32::NEG_INFINITY; C];
+    for row in block.chunks_exact(width) {
+        let values = columns(row);
+        for c in 0..C {
+            largest[c] = largest[c].max(values[c]);
         }
     }
+    for m in &mut largest {
+        // A segment whose every logit is −∞ has no weight to give; −∞ − (−∞) would be NaN.
+        *m = if *m == f32::NEG_INFINITY { 0.0 } else { *m };
+    }
+    let mut sum = [0.0f32; C];
+    for rows in block.chunks_mut(SUM_BLOCK * width) {
+        let mut partial = [0.0f32; C];
+        for row in rows.chunks_exact_mut(width) {
+            let mut values = columns(row);
+            for c in 0..C {
+                values[c] = simd::exp(values[c] - largest[c]);
+                partial[c] += values[c];
+            }
+            row[first..first + C].copy_from_slice(&values);
+        }
+        for c in 0..C {
+            sum[c] += partial[c];
+        }
+    }
+    for s in &mut sum {
+        *s = 1.0 / (*s + 1e-16);
+    }
+    for row in block.chunks_exact_mut(width) {
+        let row = &mut row[first..first + C];
+        for c in 0..C {
+            row[c] *= sum[c];
+        }
+    }
+    C
 }
 
 pub(super) fn add_rows_at(base: Tensor, rows_to_add: &Tensor, at: &[u32]) -> Result<Tensor> {
