@@ -3,7 +3,6 @@
 
 mod support;
 
-use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
 
@@ -58,19 +57,19 @@ fn predictions_are_those_of_the_official_code() {
         &read_safetensors(&path, &Limits::default()).unwrap(),
         "pred",
     );
-    let text = printed();
+    let input = official("zinc-test.jsonl");
+    let text = run!("predict", "--model", model(), "--input", input).ok();
     let found = values(&text);
-    assert_eq!(found.len(), 64);
+    assert_eq!(found.len(), 1000);
+    assert_eq!(reference.len(), 1000);
     for (at, (found, reference)) in found.iter().zip(&reference).enumerate() {
         assert!(
             (found - reference).abs() <= 1e-4,
             "molecule {at}: {found} instead of {reference}"
         );
     }
-    let written: Vec<Value> = molecule_lines()
-        .iter()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap()["id"].clone())
-        .collect();
+    let records = objects(&std::fs::read_to_string(official("zinc-test.jsonl")).unwrap());
+    let written: Vec<Value> = records.iter().map(|record| record["id"].clone()).collect();
     assert_eq!(ids(&text), written, "in input order, ids as written");
 }
 
@@ -351,31 +350,4 @@ fn results_that_are_not_finite_are_told() {
     );
     let first = &objects(&run.ok())[0];
     assert_eq!(first["prediction"], json!([null]));
-}
-
-/// All 1000 test molecules, where they lie beside the repository.
-#[test]
-fn all_test_molecules_where_present() {
-    let shared = match std::env::var_os("CANDLE_GRAPH_SHARED") {
-        Some(path) => support::root().join(path),
-        None => support::root().join("../shared"),
-    };
-    let input = shared.join("data/zinc/test.jsonl");
-    if !input.is_file() {
-        return;
-    }
-    let found = values(&run!("predict", "--model", model(), "--input", input).ok());
-    let path = official("predictions.safetensors");
-    let reference = floats(
-        &read_safetensors(&path, &Limits::default()).unwrap(),
-        "pred",
-    );
-    assert_eq!(found.len(), reference.len());
-    let mut errors: BTreeMap<u32, usize> = BTreeMap::new();
-    for (found, reference) in found.iter().zip(&reference) {
-        *errors
-            .entry(u32::from((found - reference).abs() > 1e-4))
-            .or_default() += 1;
-    }
-    assert_eq!(errors, BTreeMap::from([(0, reference.len())]));
 }
