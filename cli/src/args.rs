@@ -20,7 +20,7 @@ Examples:
 Models: --model takes a folder with config.json and model.safetensors, or the name of a folder
 in $CANDLE_GRAPH_ZOO or in weights/zoo under the current directory.
 
-Exit codes: 0 success, 1 failure, 2 wrong usage.";
+Exit codes: 0 success, 1 failure, 2 wrong usage, 130 interrupted.";
 
 /// Graph transformers from checkpoint to prediction.
 #[derive(Debug, Parser)]

@@ -163,6 +163,24 @@ fn a_killed_run_leaves_nothing_under_the_name() {
     }
 }
 
+/// Ctrl-C and a polite kill leave not even a temporary file.
+#[cfg(unix)]
+#[test]
+fn an_interrupted_run_cleans_up() {
+    for signal in ["INT", "TERM"] {
+        for name in ["a.jsonl", "a.npz"] {
+            let (folder, code) = ended_midway(name, |child| {
+                let kill = std::process::Command::new("kill")
+                    .args(["-s", signal, &child.id().to_string()])
+                    .status();
+                assert!(kill.unwrap().success());
+            });
+            assert_eq!(code, Some(130), "{signal}");
+            assert_eq!(listing(folder.path()), [""; 0], "{signal}");
+        }
+    }
+}
+
 /// `| head`: the reader goes away, and that is no failure.
 #[test]
 fn a_closed_pipe_ends_quietly() {
