@@ -3,8 +3,6 @@
 
 mod support;
 
-use std::collections::BTreeSet;
-
 use candle_graph::datasets;
 use candle_graph::encodings::{EncodingPlan, EncodingRecipe, Rrwp, Rwse};
 use candle_graph::graph::Graph;
@@ -13,8 +11,8 @@ use candle_graph_weights::safetensors_file::read_with_metadata;
 use candle_graph_weights::{Limits, TensorData, load_model, read_safetensors};
 use serde_json::{Value, json};
 use support::{
-    change_tensors, floats, listing, model, molecules, numbers, objects, official, program,
-    run_command, run_with, wholes, write_model,
+    change_tensors, floats, listing, model, molecules, npy, npz_names, numbers, objects, official,
+    program, run_command, run_with, wholes, write_model,
 };
 use tempfile::TempDir;
 
@@ -109,6 +107,8 @@ fn models_are_found_in_the_zoo() {
         std::fs::copy(model().join(name), below.join(name)).unwrap();
     }
     named(program().current_dir(elsewhere.path())).ok();
+    // The zoo of this repository.
+    named(program().current_dir(support::root())).ok();
 }
 
 #[test]
@@ -246,15 +246,10 @@ fn node_models_give_a_row_a_node() {
         path
     )
     .ok();
-    let mut archive = npyz::npz::NpzArchive::open(&path).unwrap();
-    let names: BTreeSet<String> = archive.array_names().map(str::to_string).collect();
-    let expected = ["ids", "node_ptr", "predictions"].map(str::to_string);
-    assert_eq!(names, BTreeSet::from(expected));
-    let ptr = archive.by_name("node_ptr").unwrap().unwrap();
-    let ptr: Vec<i64> = ptr.into_vec().unwrap();
-    let rows = archive.by_name("predictions").unwrap().unwrap();
-    assert_eq!(rows.shape(), [*ptr.last().unwrap() as u64, 2]);
-    let rows: Vec<f32> = rows.into_vec().unwrap();
+    assert_eq!(npz_names(&path), ["ids", "node_ptr", "predictions"]);
+    let (_, ptr) = npy::<i64>(&path, "node_ptr");
+    let (shape, rows) = npy::<f32>(&path, "predictions");
+    assert_eq!(shape, [*ptr.last().unwrap() as u64, 2]);
     for (at, prediction) in predicted.iter().enumerate() {
         let range = ptr[at] as usize * 2..ptr[at + 1] as usize * 2;
         assert_eq!(numbers(&prediction["prediction"]), rows[range]);
@@ -383,6 +378,10 @@ fn wrong_usage_has_its_own_exit_code() {
         (
             vec!["predict", "--model", model, "--threads", "0"],
             "--threads",
+        ),
+        (
+            vec!["predict", "--model", model, "--threads", "1025"],
+            "1024",
         ),
         (
             vec!["predict", "--model", model, "--device", "tpu"],

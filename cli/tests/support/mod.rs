@@ -2,7 +2,7 @@
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used)]
 
 use std::ffi::OsStr;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -219,6 +219,37 @@ pub fn listing(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).unwrap();
     let mut names: Vec<String> = entries
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+fn npy_bytes(path: &Path, name: &str) -> Vec<u8> {
+    let bytes = std::fs::read(path).unwrap();
+    if path.extension().unwrap() == "npy" {
+        return bytes;
+    }
+    let mut archive = zip::ZipArchive::new(std::io::Cursor::new(bytes)).unwrap();
+    let mut array = Vec::new();
+    let mut entry = archive.by_name(&format!("{name}.npy")).unwrap();
+    entry.read_to_end(&mut array).unwrap();
+    array
+}
+
+/// Shape and values of the array `name` of an npz archive, or of the one array of an npy file.
+pub fn npy<T: npyz::Deserialize>(path: &Path, name: &str) -> (Vec<u64>, Vec<T>) {
+    let bytes = npy_bytes(path, name);
+    let array = npyz::NpyFile::new(&bytes[..]).unwrap();
+    (array.shape().to_vec(), array.into_vec().unwrap())
+}
+
+/// Names of the arrays of an npz archive, sorted.
+pub fn npz_names(path: &Path) -> Vec<String> {
+    let file = std::fs::File::open(path).unwrap();
+    let archive = zip::ZipArchive::new(file).unwrap();
+    let files = archive.file_names();
+    let mut names: Vec<String> = files
+        .map(|name| name.unwrap().strip_suffix(".npy").unwrap().to_string())
         .collect();
     names.sort();
     names
