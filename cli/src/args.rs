@@ -20,7 +20,7 @@ Examples:
 Models: --model takes a folder with config.json and model.safetensors, or the name of a folder
 in $CANDLE_GRAPH_ZOO or in weights/zoo under the current directory.
 
-Exit codes: 0 success, 1 failure, 2 wrong usage.";
+Exit codes: 0 success, 1 failure, 2 wrong usage, 130 interrupted.";
 
 /// Graph transformers from checkpoint to prediction.
 #[derive(Debug, Parser)]
@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     /// Threads for all work on the CPU [default: one a core]
     ///
     /// Sets RAYON_NUM_THREADS and CANDLE_NUM_THREADS, which are obeyed too.
-    #[arg(long, global = true, value_name = "N", value_parser = at_least_one)]
+    #[arg(long, global = true, value_name = "N", value_parser = thread_count)]
     pub(crate) threads: Option<usize>,
 
     /// No progress and no summary; warnings and errors are still shown
@@ -147,9 +147,6 @@ pub(crate) struct EncodeArgs {
     #[arg(long, value_name = "RECIPES", value_parser = crate::recipe::parse)]
     pub(crate) recipe: Option<EncodingPlan>,
 
-    #[command(flatten)]
-    pub(crate) input: InputArgs,
-
     /// File to write, ending in .safetensors
     #[arg(long, short, value_name = "FILE", value_parser = crate::output::parse_encodings_path,
           required_unless_present = "cache")]
@@ -157,6 +154,10 @@ pub(crate) struct EncodeArgs {
 
     #[command(flatten)]
     pub(crate) cache: CacheArgs,
+
+    // Headings of help go on after a group that sets one, so these two come last.
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
 
     #[command(flatten)]
     pub(crate) budget: BudgetArgs,
@@ -242,9 +243,6 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) model: ModelArgs,
 
-    #[command(flatten)]
-    pub(crate) input: InputArgs,
-
     /// File for the results; its ending decides about the format [default: JSONL on standard output]
     #[arg(long, short, value_name = "FILE", value_parser = crate::output::parse_path)]
     pub(crate) output: Option<OutputPath>,
@@ -255,6 +253,10 @@ pub(crate) struct RunArgs {
 
     #[command(flatten)]
     pub(crate) cache: CacheArgs,
+
+    // Headings of help go on after a group that sets one, so these two come last.
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
 
     #[command(flatten)]
     pub(crate) budget: BudgetArgs,
@@ -380,6 +382,14 @@ fn at_least_one(text: &str) -> Result<usize, String> {
         Ok(0) => Err("must be at least 1".to_string()),
         Ok(number) => Ok(number),
         Err(_) => Err("not a whole number".to_string()),
+    }
+}
+
+/// A number of threads; far more than cores only fail to start.
+fn thread_count(text: &str) -> Result<usize, String> {
+    match at_least_one(text)? {
+        threads @ ..=1024 => Ok(threads),
+        _ => Err("must be at most 1024".to_string()),
     }
 }
 

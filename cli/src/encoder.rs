@@ -94,12 +94,17 @@ impl Encoder {
                 Unsaved::Warn => {}
             }
         }
-        Ok(format!(
-            "; encodings: {} from the cache, {} computed, {} fault(s)",
-            self.report.hits,
-            self.report.computed,
-            self.report.faults.len()
-        ))
+        let CacheReport {
+            hits,
+            computed,
+            faults,
+            ..
+        } = &self.report;
+        let mut text = format!("; encodings: {hits} from the cache, {computed} computed");
+        if !faults.is_empty() {
+            text.push_str(&format!(", {} fault(s) in the cache", faults.len()));
+        }
+        Ok(text)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The command line of candle-graph: graph transformers from checkpoint to prediction.
 //!
-//! Exit codes: 0 success, 1 failure, 2 wrong usage. Results go to standard output (or a file that
+//! Exit codes: 0 success, 1 failure, 2 wrong usage, 130 interrupted. Results go to standard output (or a file that
 //! appears complete or not at all), everything else to standard error.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
@@ -12,6 +12,7 @@ mod device;
 mod encoder;
 mod failure;
 mod input;
+mod interrupt;
 mod model_folder;
 mod output;
 mod progress;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
 
 fn run(arguments: &Arguments) -> anyhow::Result<()> {
     threads::set_up(arguments.threads)?;
+    interrupt::set_up()?;
     let quiet = arguments.quiet;
     match &arguments.command {
         Command::Convert(args) => commands::convert::run(args),

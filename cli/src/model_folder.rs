@@ -35,8 +35,8 @@ pub(crate) fn find(model: &str) -> anyhow::Result<PathBuf> {
         }
     }
     bail!(
-        "--model {model}: there is neither {}; give a folder with config.json and \
+        "--model {model}: not found; looked for {}; give a folder with config.json and \
          model.safetensors, or the name of a zoo model (set {ZOO_VARIABLE} to the zoo's folder)",
-        places.join(" nor ")
+        places.join(", ")
     )
 }

@@ -60,6 +60,11 @@ impl AtomicFile {
         &self.path
     }
 
+    /// The name that it has until then, for who must remove it when the process is interrupted.
+    pub fn temporary_path(&self) -> &Path {
+        self.file.get_ref().path()
+    }
+
     /// Writes what is buffered, syncs the file and gives it its name.
     ///
     /// # Errors

@@ -87,7 +87,7 @@ struct Tensor<'a> {
 
 impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut row = |name: &str, value: &str| writeln!(f, "{name:<14}{value}");
+        let mut row = |name: &str, value: &str| writeln!(f, "{name:<16}{value}");
         row("model", self.config.model_type())?;
         row("folder", &self.folder)?;
         if let Some(dataset) = &self.training.dataset {

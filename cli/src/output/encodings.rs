@@ -12,6 +12,7 @@ use super::ids::Ids;
 use super::rows::Rows;
 use super::safetensors::{Tensors, Values};
 use super::{cannot_write, id};
+use crate::interrupt;
 
 /// A file with one tensor for each array of a plan, graph after graph; `node_ptr` and, where an
 /// array has a row a pair, `pair_ptr`; ids; and the plan as JSON in the metadata under `encodings`.
@@ -30,7 +31,7 @@ impl EncodingsFile {
     /// # Errors
     /// A place that cannot be written.
     pub(crate) fn create(path: &Path, plan: &EncodingPlan) -> anyhow::Result<Self> {
-        let file = AtomicFile::create(path)?;
+        let file = interrupt::create(path)?;
         let arrays = plan.arrays();
         let has_pairs = arrays.iter().any(|(_, level, _)| *level == Level::Pair);
         let rows = |(name, _, width)| Ok((name, Rows::new(path, width)?));

@@ -11,6 +11,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::{Naming, Sink, cannot_write};
 use crate::console;
+use crate::interrupt;
 
 /// `{"id": …, "prediction": […]}`, node results as a list of rows. Values are written with as many
 /// digits as give the same f32 back.
@@ -56,7 +57,7 @@ impl JsonLines {
     }
 
     pub(super) fn file(path: &Path, naming: Naming) -> anyhow::Result<Self> {
-        let target = Target::File(AtomicFile::create(path)?);
+        let target = Target::File(interrupt::create(path)?);
         Ok(Self { naming, target })
     }
 }
@@ -104,7 +105,7 @@ impl JsonList {
     pub(super) fn create(path: &Path, naming: Naming) -> anyhow::Result<Self> {
         Ok(Self {
             naming,
-            file: AtomicFile::create(path)?,
+            file: interrupt::create(path)?,
             empty: true,
         })
     }

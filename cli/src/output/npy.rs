@@ -12,6 +12,7 @@ use npyz::{DType, TypeStr, WriteOptions, WriterBuilder};
 use super::arrays::Arrays;
 use super::rows::Rows;
 use super::{Sink, cannot_write};
+use crate::interrupt;
 
 /// Writes the header of a little-endian array of this element type (`<f4`, `<i8`, …).
 pub(super) fn write_header(out: &mut impl Write, element: &str, shape: &[u64]) -> io::Result<()> {
@@ -42,7 +43,7 @@ impl Npy {
         level: PredictionLevel,
         width: usize,
     ) -> anyhow::Result<Self> {
-        let file = AtomicFile::create(path)?;
+        let file = interrupt::create(path)?;
         let arrays = Arrays::new(path, level, width).with_context(|| cannot_write(&file))?;
         Ok(Self { file, arrays })
     }

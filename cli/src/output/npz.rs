@@ -14,6 +14,7 @@ use super::arrays::Arrays;
 use super::ids::Ids;
 use super::npy::{write_header, write_rows};
 use super::{Naming, Sink, cannot_write};
+use crate::interrupt;
 
 /// An archive of all results.
 pub(super) struct Npz {
@@ -29,7 +30,7 @@ impl Npz {
         level: PredictionLevel,
         width: usize,
     ) -> anyhow::Result<Self> {
-        let file = AtomicFile::create(path)?;
+        let file = interrupt::create(path)?;
         let arrays = Arrays::new(path, level, width).with_context(|| cannot_write(&file))?;
         Ok(Self {
             file,

@@ -15,6 +15,7 @@ use super::arrays::Arrays;
 use super::ids::Ids;
 use super::rows::Rows;
 use super::{Naming, Sink, cannot_write};
+use crate::interrupt;
 
 /// Values of a tensor.
 pub(super) enum Values {
@@ -106,7 +107,7 @@ impl Safetensors {
         level: PredictionLevel,
         width: usize,
     ) -> anyhow::Result<Self> {
-        let file = AtomicFile::create(path)?;
+        let file = interrupt::create(path)?;
         let arrays = Arrays::new(path, level, width).with_context(|| cannot_write(&file))?;
         Ok(Self {
             file,
