@@ -14,19 +14,23 @@ use candle_core::{DType, Device, Tensor};
 use candle_graph::datasets::{Format, ReadOptions, open};
 use candle_graph::encodings::{EncodingArray, GraphEncoding, Level, RRWP_NODE, RRWP_PAIR};
 use candle_graph::graph::Graph;
+use candle_graph::nn::FeatureEncoderConfig;
 use candle_graph::ops::force_reference;
-use candle_graph_models::{Predictor, Trace};
+use candle_graph_models::grit::GritConfig;
+use candle_graph_models::{ModelConfig, Predictor, Trace};
+use candle_graph_weights::checkpoint::Training;
 use candle_graph_weights::convert::Options;
 use candle_graph_weights::convert::graphgym::{Converted, GraphGymOptions, convert, convert_with};
-use candle_graph_weights::{Limits, StateDict, read_safetensors};
+use candle_graph_weights::{Checkpoint, CheckpointConfig, Limits, StateDict, read_safetensors};
 use serde_json::{Value, json};
 
 /// All cases; one that is lost or misspelt fails its test.
-const CASES: [&str; 8] = [
+const CASES: [&str; 9] = [
     "both-norms",
     "fixed-pairs",
     "layer-norm-rezero",
     "ppa-swish",
+    "raw-edge-features",
     "raw-features",
     "sparse-no-norms",
     "sparse-two-classes",
@@ -225,7 +229,10 @@ fn our_name(recorded: &str) -> Option<String> {
 }
 
 fn check(name: &str) {
-    let case = Case::read(name);
+    check_case(&Case::read(name));
+}
+
+fn check_case(case: &Case) {
     let checkpoint = &case.converted.checkpoint;
     let model = checkpoint
         .build(&Device::Cpu, DType::F32, &Limits::default())
@@ -282,6 +289,23 @@ fn raw_node_features_without_edge_encoder() {
 }
 
 #[test]
+fn edge_features_without_an_encoder_are_added_where_the_configuration_says_so() {
+    let mut case = Case::read("raw-edge-features");
+    assert!(case.converted.notes.join(" ").contains("`raw`"));
+    let checkpoint = &case.converted.checkpoint;
+    let ModelConfig::Grit(config) = &checkpoint.config().model else {
+        panic!("not GRIT");
+    };
+    let config = GritConfig {
+        edge_encoder: Some(FeatureEncoderConfig::Raw),
+        ..config.clone()
+    };
+    let config = CheckpointConfig::new(ModelConfig::Grit(config), Training::default()).unwrap();
+    case.converted.checkpoint = Checkpoint::new(config, checkpoint.weights().clone());
+    check_case(&case);
+}
+
+#[test]
 fn sparse_attention_without_any_norm_in_the_layers() {
     check("sparse-no-norms");
 }
@@ -294,6 +318,27 @@ fn sparse_attention_plain_pair_branch_and_one_logit_for_two_classes() {
 #[test]
 fn edge_encoder_norm_on_nodes_and_pair_states_without_norms() {
     check("voc-one-column");
+}
+
+#[test]
+fn options_without_effect_are_remarked_on_and_only_those() {
+    let notes = |name| Case::read(name).converted.notes.join("; ");
+    let inert = notes("fixed-pairs");
+    for option in [
+        "gt.attn.signed_sqrt",
+        "gt.attn.sqrt_relu",
+        "gt.attn.scaled_attn",
+        "gt.attn.no_qk",
+        "gt.attn.fwl",
+        "gt.attn.sparse",
+        "gt.attn.use",
+        "gt.residual",
+        "posenc_RRWP.add_identity",
+    ] {
+        assert!(inert.contains(option), "{option}: {inert}");
+    }
+    assert!(notes("raw-features").contains("`dataset.edge_encoder` is off"));
+    assert_eq!(notes("both-norms"), "");
 }
 
 #[test]
@@ -326,7 +371,14 @@ fn with_option(path: &str, value: Value) -> String {
 
 #[test]
 fn options_that_the_official_code_cannot_run_or_that_need_more_are_refused_by_name() {
-    assert_eq!(with_option("gnn.act", json!("relu")), "converted");
+    for (path, value) in [
+        ("gnn.act", json!("relu")),
+        ("gnn.act", json!("None")),
+        ("gnn.head", json!("default")),
+        ("share.dim_out", json!(0)),
+    ] {
+        assert_eq!(with_option(path, value), "converted", "{path}");
+    }
     for (path, value, reason) in [
         // Each PReLU has a learned slope, which the key table has no place for.
         ("gt.attn.act", json!("prelu"), "prelu"),

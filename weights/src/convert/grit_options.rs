@@ -71,6 +71,14 @@ pub(super) fn grit_config(options: &Options, tensors: &StateDict) -> Result<Grit
             format!("{inner} must equal gt.dim_hidden {hidden_dim}"),
         ));
     }
+    if !options.bool("dataset.edge_encoder", false)? {
+        // The options cannot tell whether the data set had such features.
+        options.note(format!(
+            "`dataset.edge_encoder` is off, so edge features are not read; if the data set had \
+             real-valued ones of exactly {hidden_dim} columns, the official code added them as \
+             they are, and the configuration needs `raw` as its `edge_encoder`"
+        ));
+    }
     let activation = activation(options, "gnn.act", "relu")?;
     let config = GritConfig {
         hidden_dim,
