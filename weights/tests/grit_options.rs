@@ -25,12 +25,11 @@ use candle_graph_weights::{Checkpoint, CheckpointConfig, Limits, StateDict, read
 use serde_json::{Value, json};
 
 /// All cases; one that is lost or misspelt fails its test.
-const CASES: [&str; 9] = [
+const CASES: [&str; 8] = [
     "both-norms",
     "fixed-pairs",
     "layer-norm-rezero",
     "ppa-swish",
-    "raw-edge-features",
     "raw-features",
     "sparse-no-norms",
     "sparse-two-classes",
@@ -290,7 +289,8 @@ fn raw_node_features_without_edge_encoder() {
 
 #[test]
 fn edge_features_without_an_encoder_are_added_where_the_configuration_says_so() {
-    let mut case = Case::read("raw-edge-features");
+    // It lies apart because the options alone do not say it: a plain conversion gives other numbers.
+    let mut case = Case::read("../grit-raw-edge-features");
     assert!(case.converted.notes.join(" ").contains("`raw`"));
     let checkpoint = &case.converted.checkpoint;
     let ModelConfig::Grit(config) = &checkpoint.config().model else {
