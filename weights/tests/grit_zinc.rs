@@ -32,7 +32,7 @@ fn converted() -> Checkpoint {
 }
 
 fn molecules() -> Vec<Graph> {
-    open(&fixture("zinc-test.jsonl"), None, &ReadOptions::default())
+    open(fixture("zinc-test.jsonl"), None, &ReadOptions::default())
         .unwrap()
         .collect::<Result<_, _>>()
         .unwrap()
