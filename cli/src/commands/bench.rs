@@ -15,6 +15,8 @@ use candle_nn::{Init, VarBuilder};
 use clap::Args;
 use serde::Serialize;
 
+use crate::console;
+
 /// Time models on this machine, with made-up graphs and weights
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
@@ -89,7 +91,10 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
             shortest_path: false,
         })])?;
         let graphs = graphs(&zinc, sizes)?;
-        let step = || Ok(drop(plan.compute_all(&graphs, 0)?));
+        let step = || {
+            plan.compute_all(&graphs, 0)?;
+            Ok(())
+        };
         all.push(measure(name, &graphs, args, step)?);
     }
     if all.is_empty() {
@@ -98,30 +103,33 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
             args.case.as_deref().unwrap_or("")
         );
     }
+    let mut text = String::new();
     if args.json {
         for figures in &all {
-            println!("{}", serde_json::to_string(figures)?);
+            text += &serde_json::to_string(figures)?;
+            text.push('\n');
         }
-        return Ok(());
-    }
-    println!(
-        "{:32} {:>9} {:>10} {:>10} {:>10} {:>12} {:>9}",
-        "case", "path", "pairs", "ms min", "ms median", "graphs/s", "peak MB"
-    );
-    for f in &all {
-        println!(
-            "{:32} {:>9} {:>10} {:>10.3} {:>10.3} {:>12.1} {:>9}",
-            f.case,
-            f.path,
-            f.pairs,
-            f.milliseconds_min,
-            f.milliseconds_median,
-            f.graphs_per_second,
-            f.peak_memory_mb
-                .map_or("-".to_string(), |mb| format!("{mb:.0}"))
+    } else {
+        text += &format!(
+            "{:32} {:>9} {:>10} {:>10} {:>10} {:>12} {:>9}\n",
+            "case", "path", "pairs", "ms min", "ms median", "graphs/s", "peak MB"
         );
+        for f in &all {
+            let peak = f
+                .peak_memory_mb
+                .map_or("-".to_string(), |mb| format!("{mb:.0}"));
+            text += &format!(
+                "{:32} {:>9} {:>10} {:>10.3} {:>10.3} {:>12.1} {peak:>9}\n",
+                f.case,
+                f.path,
+                f.pairs,
+                f.milliseconds_min,
+                f.milliseconds_median,
+                f.graphs_per_second,
+            );
+        }
     }
-    Ok(())
+    console::print(&text)
 }
 
 fn forward_once(
