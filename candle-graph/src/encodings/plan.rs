@@ -54,11 +54,25 @@ impl EncodingRecipe {
     }
 }
 
-/// The encodings that a model needs.
+/// The encodings that a model needs. Every way to make one checks the recipes, reading it included.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(try_from = "Vec<EncodingRecipe>", into = "Vec<EncodingRecipe>")]
 pub struct EncodingPlan {
     recipes: Vec<EncodingRecipe>,
+}
+
+impl TryFrom<Vec<EncodingRecipe>> for EncodingPlan {
+    type Error = Error;
+
+    fn try_from(recipes: Vec<EncodingRecipe>) -> Result<Self> {
+        Self::new(recipes)
+    }
+}
+
+impl From<EncodingPlan> for Vec<EncodingRecipe> {
+    fn from(plan: EncodingPlan) -> Self {
+        plan.recipes
+    }
 }
 
 impl EncodingPlan {
@@ -75,11 +89,7 @@ impl EncodingPlan {
         Ok(plan)
     }
 
-    /// Checks a plan that came from outside (a configuration file).
-    ///
-    /// # Errors
-    /// As [`new`](Self::new).
-    pub fn check(&self) -> Result<()> {
+    fn check(&self) -> Result<()> {
         let mut names = Vec::new();
         for recipe in &self.recipes {
             recipe.check()?;
@@ -161,7 +171,7 @@ impl EncodingPlan {
         graphs
             .par_iter()
             .enumerate()
-            .map(|(at, graph)| self.compute(graph.as_ref(), first + at))
+            .map(|(at, graph)| self.compute(graph.as_ref(), first.saturating_add(at)))
             .collect()
     }
 
@@ -197,8 +207,10 @@ impl EncodingPlan {
                 let expected = rows_of(g) * width;
                 if array.width != width || array.data.len() != expected {
                     return Err(Error::Encoding(format!(
-                        "graph {g} of the batch: `{name}` holds {} values, expected {expected}",
-                        array.data.len()
+                        "graph {g} of the batch: `{name}` holds {} values in rows of {}, expected \
+                         {expected} in rows of {width}",
+                        array.data.len(),
+                        array.width
                     )));
                 }
                 data.extend_from_slice(&array.data);
@@ -207,5 +219,30 @@ impl EncodingPlan {
             batch.attach_encoding(name, tensor);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_that_is_read_is_checked() {
+        let read = |text: &str| serde_json::from_str::<EncodingPlan>(text);
+        let good = r#"[{"kind":"rwse","times":[1,2]},{"kind":"rrwp","steps":3}]"#;
+        let plan = read(good).unwrap();
+        assert_eq!(plan.recipes().len(), 2);
+        assert_eq!(read(&serde_json::to_string(&plan).unwrap()).unwrap(), plan);
+        for (bad, message) in [
+            (r#"[{"kind":"rwse","times":[]}]"#, "without walk lengths"),
+            (r#"[{"kind":"rrwp","steps":0}]"#, "RRWP with 0 steps"),
+            (
+                r#"[{"kind":"rrwp","steps":2},{"kind":"rrwp","steps":3}]"#,
+                "two recipes make `rrwp.node`",
+            ),
+        ] {
+            let error = read(bad).unwrap_err().to_string();
+            assert!(error.contains(message), "{error}");
+        }
     }
 }
