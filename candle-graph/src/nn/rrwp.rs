@@ -5,7 +5,7 @@ use candle_nn::VarBuilder;
 
 use super::linear_no_bias;
 use crate::encodings::{RRWP_NODE, RRWP_PAIR, Rrwp};
-use crate::error::Result as EngineResult;
+use crate::error::{Error, Result as EngineResult};
 use crate::graph::GraphBatch;
 use crate::ops::{Activation, LinearWeights, add_rows_at, linear};
 
@@ -40,9 +40,16 @@ impl RrwpEncoder {
     /// Pair states `[pairs, width]` from edge states `[edges, width]` in the batch's edge order.
     ///
     /// # Errors
-    /// The batch carries no RRWP.
+    /// The batch carries no RRWP, or one of another shape.
     pub fn pairs(&self, edges: Option<&Tensor>, batch: &GraphBatch) -> EngineResult<Tensor> {
         let encoding = batch.encoding(RRWP_PAIR)?;
+        let expected = [batch.num_pairs(), self.pair.in_dim()];
+        if encoding.dims() != expected {
+            return Err(Error::Encoding(format!(
+                "`{RRWP_PAIR}` of shape {:?}, expected {expected:?}",
+                encoding.dims()
+            )));
+        }
         let encoding = encoding.to_dtype(self.pair.weight().dtype())?;
         let pairs = linear(&encoding, &self.pair, Activation::Identity)?;
         Ok(match edges {

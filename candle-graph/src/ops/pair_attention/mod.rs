@@ -39,7 +39,7 @@ impl PairAttentionWeights {
     /// * `clamp`: bound of the logits' magnitude (`gt.attn.clamp`).
     ///
     /// # Errors
-    /// Shapes that do not fit.
+    /// Shapes that do not fit, a clamp that is no number.
     pub fn new(
         edge: LinearWeights,
         logit: Tensor,
@@ -62,6 +62,9 @@ impl PairAttentionWeights {
                 "pair attention: edge value of shape {:?}, expected [{head_dim}, {heads}, {head_dim}]",
                 edge_value.dims()
             );
+        }
+        if clamp.is_some_and(f32::is_nan) {
+            bail!("pair attention: the clamp is not a number");
         }
         Ok(Self {
             heads,
@@ -118,6 +121,27 @@ impl PairUpdate {
             layer_norm,
             affine,
             prepared: Arc::default(),
+        }
+    }
+
+    /// Checks that the norms have a value for every column of the pair state.
+    fn check_columns(&self, width: usize) -> Result<()> {
+        let norm = self.layer_norm.iter().flat_map(|n| [&n.weight, &n.bias]);
+        let affine = self.affine.iter().flat_map(|a| [&a.scale, &a.shift]);
+        for tensor in norm.chain(affine) {
+            if tensor.dims() != [width] {
+                bail!(
+                    "pair attention: a norm of shape {:?} for a pair state of {width}",
+                    tensor.dims()
+                );
+            }
+        }
+        match &self.residual_scale {
+            Some(scale) if scale.elem_count() != 1 => bail!(
+                "pair attention: a residual scale of shape {:?}, expected a single value",
+                scale.dims()
+            ),
+            _ => Ok(()),
         }
     }
 
@@ -222,6 +246,9 @@ pub fn pair_attention(
                 weights.edge.in_dim()
             );
         }
+    }
+    if let Some(update) = update {
+        update.check_columns(weights.edge.in_dim())?;
     }
     let tensors = [input.query, input.key, input.value, input.pair]
         .into_iter()

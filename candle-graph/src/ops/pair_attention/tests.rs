@@ -398,6 +398,28 @@ fn shapes_that_do_not_fit_are_errors() {
     };
     let error = pair_attention(input, &weights, PairOutput::Dropped, false).unwrap_err();
     assert!(error.to_string().contains("pair state of shape [8, 4]"));
+    let pair = randn(&[9, 4], 1.0);
+    let input = PairAttentionInput {
+        pair: &pair,
+        ..input
+    };
+    let short = Affine {
+        scale: randn(&[3], 1.0),
+        shift: randn(&[3], 1.0),
+    };
+    let update = PairUpdate::new(None, None, None, Some(short));
+    let error = pair_attention(input, &weights, PairOutput::New(&update), false).unwrap_err();
+    assert!(error.to_string().contains("a norm of shape [3]"));
+    assert!(
+        PairAttentionWeights::new(
+            linear_weights(8, 4),
+            randn(&[2, 2, 1], 1.0),
+            None,
+            Activation::Relu,
+            Some(f32::NAN)
+        )
+        .is_err()
+    );
     assert!(
         PairAttentionWeights::new(
             linear_weights(6, 4),
