@@ -87,7 +87,7 @@ pub enum GraphProblem {
     },
     /// An edge names a node that does not exist.
     #[error(
-        "edge_index: edge {edge} is {source_node} -> {target_node}, but nodes are numbered 0 to {}", .num_nodes - 1
+        "edge_index: edge {edge} is {source_node} -> {target_node}, but nodes are numbered 0 to {}", .num_nodes.saturating_sub(1)
     )]
     EdgeOutOfRange {
         /// Position of the edge in the input.
@@ -157,7 +157,7 @@ pub enum GraphProblem {
     },
     /// A category lies outside the model's table.
     #[error(
-        "{field}: category {value} at row {row}, column {column} is outside the model's table of {table} (0 to {})", .table - 1
+        "{field}: category {value} at row {row}, column {column} is outside the model's table of {table} (0 to {})", .table.saturating_sub(1)
     )]
     Category {
         /// Field name as in the JSON format.

@@ -115,7 +115,7 @@ impl GraphBatch {
         let mut edge_tables = Vec::with_capacity(graphs.len());
         let mut out_degrees = Vec::with_capacity(pairs.num_nodes());
         for (position, graph) in graphs.iter().enumerate() {
-            let features = schema.conform(graph.as_ref(), first + position)?;
+            let features = schema.conform(graph.as_ref(), first.saturating_add(position))?;
             node_tables.extend(features.node);
             edge_tables.extend(features.edge);
             out_degrees.extend(graph.as_ref().out_degrees());

@@ -95,7 +95,7 @@ impl BatchBudget {
         let (mut start, mut fill) = (0, BatchFill::default());
         for (at, graph) in graphs.iter().enumerate() {
             let graph = graph.as_ref();
-            self.admit(graph, first + at)?;
+            self.admit(graph, first.saturating_add(at))?;
             if !self.has_room(&fill, graph) {
                 ranges.push(start..at);
                 (start, fill) = (at, BatchFill::default());

@@ -62,7 +62,8 @@ impl Features {
 
     /// Row `row` as real values, empty when out of range.
     pub fn row(&self, row: usize) -> Vec<f32> {
-        let range = row * self.width()..(row + 1) * self.width();
+        let start = row.saturating_mul(self.width());
+        let range = start..start.saturating_add(self.width());
         match self {
             Self::Float { data, .. } => data.get(range).unwrap_or_default().to_vec(),
             Self::Categorical { data, .. } => data
@@ -152,7 +153,10 @@ impl Features {
     }
 
     /// The table as categories: whole non-negative real values are accepted, others are refused
-    /// with their place.
+    /// with their place. `field` names the table in the message.
+    ///
+    /// # Errors
+    /// The first value that is no category.
     pub fn to_categorical(&self, field: &'static str) -> Result<Self, GraphProblem> {
         match self {
             Self::Categorical { .. } => Ok(self.clone()),
@@ -163,8 +167,8 @@ impl Features {
                     if value < 0.0 || value.fract() != 0.0 || value > 16_777_216.0 {
                         return Err(GraphProblem::NotCategorical {
                             field,
-                            row: at / width,
-                            column: at % width,
+                            row: at / (*width).max(1),
+                            column: at % (*width).max(1),
                             value: f64::from(value),
                         });
                     }

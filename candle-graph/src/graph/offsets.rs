@@ -34,7 +34,7 @@ impl Offsets {
         let mut total = 0u64;
         let mut ptr = vec![0u32];
         for length in lengths {
-            total += length as u64;
+            total = total.saturating_add(length as u64);
             let end = u32::try_from(total).ok().filter(|&t| t < u32::MAX);
             ptr.push(end.ok_or_else(|| {
                 Error::Batch(format!(
