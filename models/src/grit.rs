@@ -121,6 +121,9 @@ fn yes() -> bool {
     true
 }
 
+/// The largest width or count that a configuration may ask for.
+const MAX_SIZE: usize = 1 << 20;
+
 /// The eps of every norm in the official layers.
 const NORM_EPS: f64 = 1e-5;
 
@@ -134,16 +137,27 @@ impl GritConfig {
     /// # Errors
     /// The first option that rules it out.
     pub fn check(&self) -> std::result::Result<(), ConfigError> {
+        let head_layers = match self.head {
+            HeadConfig::Graph { layers } | HeadConfig::InductiveNode { layers } => layers,
+            _ => 1,
+        };
         let positive = [
             ("hidden_dim", self.hidden_dim),
             ("layers", self.layers),
             ("heads", self.heads),
             ("output_dim", self.output_dim),
+            ("head.layers", head_layers),
         ];
         for (option, value) in positive {
-            if value == 0 || value > 1 << 20 {
-                return Err(ConfigError::new(option, format!("{value} is out of range")));
+            if !(1..=MAX_SIZE).contains(&value) {
+                return Err(ConfigError::new(
+                    option,
+                    format!("{value} is out of range, which is 1 to {MAX_SIZE}"),
+                ));
             }
+        }
+        if let Err(error) = self.encoding_plan() {
+            return Err(ConfigError::new("rrwp.steps", error.to_string()));
         }
         if !self.hidden_dim.is_multiple_of(self.heads) {
             return Err(ConfigError::new(
@@ -173,15 +187,19 @@ impl GritConfig {
             ("node_encoder", Some(&self.node_encoder)),
             ("edge_encoder", self.edge_encoder.as_ref()),
         ] {
-            let empty = match encoder {
-                Some(FeatureEncoderConfig::Embedding { tables }) => {
-                    tables.is_empty() || tables.contains(&0)
-                }
-                Some(FeatureEncoderConfig::Linear { width }) => *width == 0,
-                _ => false,
+            let sizes = match encoder {
+                Some(FeatureEncoderConfig::Embedding { tables }) => tables.as_slice(),
+                Some(FeatureEncoderConfig::Linear { width }) => std::slice::from_ref(width),
+                _ => continue,
             };
-            if empty {
+            if sizes.is_empty() || sizes.contains(&0) {
                 return Err(ConfigError::new(option, "a table or input of size 0"));
+            }
+            if let Some(size) = sizes.iter().find(|&&size| u32::try_from(size).is_err()) {
+                return Err(ConfigError::new(
+                    option,
+                    format!("a table or input of size {size} passes 32 bits"),
+                ));
             }
         }
         Ok(())
@@ -473,7 +491,8 @@ impl Grit {
         }
         let blocks = batch.node_ptr().lengths().zip(batch.pair_ptr().ranges());
         for (n, block) in blocks {
-            for flag in mask[block].iter_mut().step_by(n + 1) {
+            let block = mask.get_mut(block).unwrap_or_default();
+            for flag in block.iter_mut().step_by(n + 1) {
                 *flag = true;
             }
         }

@@ -78,7 +78,7 @@ impl SimpleBackend for RandomWeights {
             _ => (0.0, 1.5 / fan_in),
         };
         let of_row = |row: usize| match row % (2 * self.head_dim) < self.head_dim {
-            true if row % 3 == 0 => -3.0,
+            true if row.is_multiple_of(3) => -3.0,
             true => 3.0,
             false => 0.0,
         };
