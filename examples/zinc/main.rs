@@ -11,7 +11,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use candle_core::Device;
 use candle_graph::datasets::{ReadOptions, open};
 use candle_graph::graph::Graph;
@@ -64,6 +64,12 @@ fn main() -> Result<()> {
             graph.label(0)
         );
     }
+    ensure!(
+        predictions.len() == targets.len(),
+        "{} predictions for {} molecules: the model must give one value a molecule",
+        predictions.len(),
+        targets.len()
+    );
     let error = mean_absolute_error(&predictions, &targets).context("no molecule has a target")?;
     println!(
         "{}: MAE ↓ {error:.6} on {} molecules of {} ({:.2} s, {:.0} molecules/s, encodings included)",
