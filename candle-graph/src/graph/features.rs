@@ -120,7 +120,7 @@ impl Features {
         if width == 0 {
             return Err(GraphProblem::Field {
                 field: field.to_string(),
-                message: "rows have no values; leave the field out instead".to_string(),
+                message: "it holds no values; leave the field out instead".to_string(),
             });
         }
         if !self.len().is_multiple_of(width) {

@@ -167,14 +167,14 @@ impl Graph {
                 Some(slot) if *slot == u32::MAX => *slot = old as u32,
                 _ => {
                     return Err(Error::Batch(format!(
-                        "{new} at {old} breaks the permutation"
+                        "node order: {new} at {old} repeats or is out of range"
                     )));
                 }
             }
         }
         if new_of_old.len() != n {
             return Err(Error::Batch(format!(
-                "a permutation of {} for {n} nodes",
+                "node order of {} for {n} nodes",
                 new_of_old.len()
             )));
         }
