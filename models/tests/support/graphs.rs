@@ -102,3 +102,85 @@ pub(crate) fn permutation(len: usize, seed: u64) -> Vec<u32> {
     }
     order
 }
+
+/// For every pair `t·n + s`: whether `s` is `t`, an edge leads from `s` to `t`, or a walk of at most
+/// `steps` edges leads from `t` to `s`.
+pub(crate) fn reachable(graph: &Graph, steps: usize) -> Vec<bool> {
+    let n = graph.num_nodes();
+    let mut allowed = vec![false; n * n];
+    for t in 0..n {
+        let mut now = vec![false; n];
+        now[t] = true;
+        for _ in 0..=steps {
+            let mut next = vec![false; n];
+            for &[from, to] in graph.edges() {
+                next[to as usize] |= now[from as usize];
+            }
+            for (s, &here) in now.iter().enumerate() {
+                allowed[t * n + s] |= here;
+            }
+            now = next;
+        }
+    }
+    for &[s, t] in graph.edges() {
+        allowed[t as usize * n + s as usize] = true;
+    }
+    allowed
+}
+
+/// Both graphs as one, the nodes of `b` after those of `a`.
+pub(crate) fn disjoint_union(a: &Graph, b: &Graph) -> Graph {
+    let join = |a: Option<&Features>, b: Option<&Features>| match (a, b) {
+        (Some(Features::Float { width, data }), Some(Features::Float { data: more, .. })) => {
+            Some(Features::float(*width, [data.as_slice(), more].concat()))
+        }
+        (
+            Some(Features::Categorical { width, data }),
+            Some(Features::Categorical { data: more, .. }),
+        ) => Some(Features::categorical(
+            *width,
+            [data.as_slice(), more].concat(),
+        )),
+        (one, other) => one.or(other).cloned(),
+    };
+    let offset = a.num_nodes() as u32;
+    let moved = b.edges().iter().map(|&[s, t]| [s + offset, t + offset]);
+    Graph::builder(a.num_nodes() + b.num_nodes())
+        .edges(a.edges().iter().copied().chain(moved))
+        .node_features(join(a.node_features(), b.node_features()))
+        .edge_features(join(a.edge_features(), b.edge_features()))
+        .build()
+        .unwrap()
+}
+
+/// The kinds of graph that break careless code, each by name.
+pub(crate) fn unusual_graphs() -> Vec<(&'static str, GraphSpec)> {
+    let spec = |nodes, edges: &[[i64; 2]]| GraphSpec {
+        nodes,
+        edges: edges.to_vec(),
+        seed: 5,
+    };
+    vec![
+        ("one node", spec(1, &[])),
+        ("one node with a loop", spec(1, &[[0, 0]])),
+        ("no edges", spec(4, &[])),
+        ("isolated nodes", spec(5, &[[1, 3], [3, 1]])),
+        (
+            "self loops",
+            spec(3, &[[0, 0], [0, 1], [1, 0], [2, 2], [2, 2]]),
+        ),
+        (
+            "repeated edges",
+            spec(3, &[[0, 1], [0, 1], [1, 2], [0, 1], [2, 0]]),
+        ),
+        (
+            "components",
+            spec(7, &[[0, 1], [1, 0], [2, 3], [3, 4], [4, 2], [5, 6]]),
+        ),
+        ("one way", spec(4, &[[0, 1], [1, 2], [2, 3]])),
+        ("complete", {
+            let all = (0..5).flat_map(|s| (0..5).map(move |t| [s, t]));
+            spec(5, &all.collect::<Vec<_>>())
+        }),
+    ]
+}

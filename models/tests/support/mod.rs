@@ -4,7 +4,10 @@ mod graphs;
 mod models;
 mod run;
 
-pub(crate) use graphs::{GraphSpec, any_graph, any_graphs, dyadic_graph, large_graph, permutation};
+pub(crate) use graphs::{
+    GraphSpec, any_graph, any_graphs, disjoint_union, dyadic_graph, large_graph, permutation,
+    reachable, unusual_graphs,
+};
 pub(crate) use models::{Weights, any_model};
 pub(crate) use run::{
     Values, assert_bit_equal, assert_near, compute, evaluate, output_bits, predict_all,
