@@ -87,9 +87,11 @@ pub enum GraphProblem {
     },
     /// An edge names a node that does not exist.
     #[error(
-        "edge_index: edge {edge} is {source_node} -> {target_node}, but nodes are numbered 0 to {}", .num_nodes.saturating_sub(1)
+        "{field}: edge {edge} is {source_node} -> {target_node}, but nodes are numbered 0 to {}", .num_nodes.saturating_sub(1)
     )]
     EdgeOutOfRange {
+        /// `edge_index`, or `edges` where the input lists edge by edge.
+        field: &'static str,
         /// Position of the edge in the input.
         edge: usize,
         /// Source as given.

@@ -16,215 +16,25 @@
 //! `layers.{i}.attention.value` `[nodes, D]` (before the degree scaler); at the end `pooled` and
 //! `prediction`.
 
+mod config;
+
 use candle_core::{Result, Tensor};
-use candle_graph::encodings::{EncodingPlan, EncodingRecipe, Rrwp};
+use candle_graph::encodings::EncodingPlan;
 use candle_graph::graph::{GraphBatch, InputSchema};
 use candle_graph::nn::{
-    DegreeScaler, FeatureEncoder, FeatureEncoderConfig, Head, HeadConfig, Pooling, RrwpEncoder,
-    batch_norm, layer_norm, linear, linear_no_bias, pool,
+    DegreeScaler, FeatureEncoder, Head, RrwpEncoder, batch_norm, layer_norm, linear,
+    linear_no_bias, pool,
 };
 use candle_graph::ops::{
     self, Activation, Affine, LayerNorm, LinearWeights, PairAttentionInput, PairAttentionWeights,
     PairOutput, PairUpdate, pair_attention,
 };
 use candle_nn::VarBuilder;
-use serde::{Deserialize, Serialize};
 
-use crate::{ConfigError, GraphModel, PredictionLevel, Trace};
+use crate::{GraphModel, PredictionLevel, Trace};
 
-/// Everything that shapes a GRIT model. The official option stands behind every field.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct GritConfig {
-    /// Width D of node and pair states (`gt.dim_hidden`).
-    pub hidden_dim: usize,
-    /// Number of layers (`gt.layers`).
-    pub layers: usize,
-    /// Number of attention heads, a divisor of D (`gt.n_heads`).
-    pub heads: usize,
-    /// Values of one prediction (`share.dim_out`).
-    pub output_dim: usize,
-    /// Random walk encoding (`posenc_RRWP`).
-    pub rrwp: Rrwp,
-    /// Encoder of node features (`dataset.node_encoder_name`).
-    pub node_encoder: FeatureEncoderConfig,
-    /// Encoder of edge features; without one, edges count only through the walks
-    /// (`dataset.edge_encoder_name`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub edge_encoder: Option<FeatureEncoderConfig>,
-    /// BatchNorm on the encoded node features (`dataset.node_encoder_bn`).
-    #[serde(default)]
-    pub node_encoder_norm: bool,
-    /// A second BatchNorm, which the official code applies to the *nodes* as well
-    /// (`dataset.edge_encoder_bn`).
-    #[serde(default)]
-    pub edge_encoder_norm: bool,
-    /// The eps of these two norms (`bn.eps`); the norms of the layers have a fixed one.
-    #[serde(default = "norm_eps")]
-    pub encoder_norm_eps: f64,
-    /// The attention.
-    pub attention: GritAttentionConfig,
-    /// Activation of the nodes' feed-forward block (`gnn.act`).
-    #[serde(default)]
-    pub activation: Activation,
-    /// Scale the attention's result by learned functions of the degree (`gt.attn.deg_scaler`).
-    #[serde(default = "yes")]
-    pub degree_scaler: bool,
-    /// Whether pair states change from layer to layer (`gt.update_e`).
-    #[serde(default = "yes")]
-    pub update_pairs: bool,
-    /// Linear map after the pair state's activation (`gt.attn.O_e`).
-    #[serde(default = "yes")]
-    pub pair_output: bool,
-    /// Norms on the pair states too (`gt.attn.norm_e`).
-    #[serde(default = "yes")]
-    pub pair_norm: bool,
-    /// LayerNorm after every residual sum, before the BatchNorm if both are on (`gt.layer_norm`).
-    #[serde(default)]
-    pub layer_norm: bool,
-    /// BatchNorm after every residual sum (`gt.batch_norm`).
-    #[serde(default = "yes")]
-    pub batch_norm: bool,
-    /// Learned factors on the residual branches (`gt.rezero`).
-    #[serde(default)]
-    pub rezero: bool,
-    /// How nodes become a graph (`model.graph_pooling`).
-    #[serde(default)]
-    pub pooling: Pooling,
-    /// The head (`gnn.head`).
-    pub head: HeadConfig,
-}
-
-/// Options of GRIT's attention (`gt.attn`).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct GritAttentionConfig {
-    /// Bound of the logits' magnitude; none if absent (`clamp`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub clamp: Option<f32>,
-    /// Activation of the pair state (`act`).
-    #[serde(default)]
-    pub activation: Activation,
-    /// Bring the aggregated pair states to the nodes (`edge_enhance`).
-    #[serde(default = "yes")]
-    pub edge_enhance: bool,
-    /// Give keys and values a bias (`use_bias`).
-    #[serde(default)]
-    pub use_bias: bool,
-    /// Attend to all pairs of a graph; otherwise to edges, to pairs that some walk of the encoding
-    /// connects, and to the node itself (`full_attn`).
-    #[serde(default = "yes")]
-    pub full: bool,
-}
-
-fn yes() -> bool {
-    true
-}
-
-/// The largest width or count that a configuration may ask for.
-const MAX_SIZE: usize = 1 << 20;
-
-/// The eps of every norm in the official layers.
-const NORM_EPS: f64 = 1e-5;
-
-fn norm_eps() -> f64 {
-    NORM_EPS
-}
-
-impl GritConfig {
-    /// Checks that a model can be built.
-    ///
-    /// # Errors
-    /// The first option that rules it out.
-    pub fn check(&self) -> std::result::Result<(), ConfigError> {
-        let head_layers = match self.head {
-            HeadConfig::Graph { layers } | HeadConfig::InductiveNode { layers } => layers,
-            _ => 1,
-        };
-        let positive = [
-            ("hidden_dim", self.hidden_dim),
-            ("layers", self.layers),
-            ("heads", self.heads),
-            ("output_dim", self.output_dim),
-            ("head.layers", head_layers),
-        ];
-        for (option, value) in positive {
-            if !(1..=MAX_SIZE).contains(&value) {
-                return Err(ConfigError::new(
-                    option,
-                    format!("{value} is out of range, which is 1 to {MAX_SIZE}"),
-                ));
-            }
-        }
-        if let Err(error) = self.encoding_plan() {
-            return Err(ConfigError::new("rrwp.steps", error.to_string()));
-        }
-        if !self.hidden_dim.is_multiple_of(self.heads) {
-            return Err(ConfigError::new(
-                "heads",
-                format!(
-                    "{} does not divide hidden_dim {}",
-                    self.heads, self.hidden_dim
-                ),
-            ));
-        }
-        if self.attention.clamp.is_some_and(|c| !c.is_finite()) {
-            return Err(ConfigError::new("attention.clamp", "it must be finite"));
-        }
-        if !(self.encoder_norm_eps.is_finite() && self.encoder_norm_eps >= 0.0) {
-            return Err(ConfigError::new(
-                "encoder_norm_eps",
-                "it must be finite and not negative",
-            ));
-        }
-        if matches!(self.head, HeadConfig::SanGraph { .. }) && self.hidden_dim < 4 {
-            return Err(ConfigError::new(
-                "head",
-                "san_graph quarters hidden_dim, which must be at least 4",
-            ));
-        }
-        for (option, encoder) in [
-            ("node_encoder", Some(&self.node_encoder)),
-            ("edge_encoder", self.edge_encoder.as_ref()),
-        ] {
-            let sizes = match encoder {
-                Some(FeatureEncoderConfig::Embedding { tables }) => tables.as_slice(),
-                Some(FeatureEncoderConfig::Linear { width }) => std::slice::from_ref(width),
-                _ => continue,
-            };
-            if sizes.is_empty() || sizes.contains(&0) {
-                return Err(ConfigError::new(option, "a table or input of size 0"));
-            }
-            if let Some(size) = sizes.iter().find(|&&size| u32::try_from(size).is_err()) {
-                return Err(ConfigError::new(
-                    option,
-                    format!("a table or input of size {size} passes 32 bits"),
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    /// The features that the model reads.
-    pub fn input_schema(&self) -> InputSchema {
-        InputSchema {
-            node: self.node_encoder.schema(self.hidden_dim),
-            edge: self
-                .edge_encoder
-                .as_ref()
-                .map(|e| e.schema(self.hidden_dim))
-                .unwrap_or_default(),
-        }
-    }
-
-    /// The encodings that the model needs: RRWP.
-    ///
-    /// # Errors
-    /// A number of walk steps out of range.
-    pub fn encoding_plan(&self) -> candle_graph::Result<EncodingPlan> {
-        EncodingPlan::new(vec![EncodingRecipe::Rrwp(self.rrwp.clone())])
-    }
-}
+use config::NORM_EPS;
+pub use config::{GritAttentionConfig, GritConfig};
 
 /// The norms after a residual sum: LayerNorm, then BatchNorm, each optional.
 #[derive(Debug, Clone)]
@@ -387,12 +197,12 @@ impl Layer {
         };
         let attended = pair_attention(input, &self.attention, output, trace.is_on())?;
         if let Some(weights) = &attended.weights {
-            trace.record(|| format!("layers.{index}.attention.weights"), weights)?;
+            trace.record(|| format!("layers.{index}.attention.weights"), weights);
         }
         trace.record(
             || format!("layers.{index}.attention.value"),
             &attended.value,
-        )?;
+        );
 
         let scaled = match &self.degree_scaler {
             Some(scaler) => scaler.forward(&attended.value, &context.log_degrees)?,
@@ -409,8 +219,8 @@ impl Layer {
         let nodes = self.norm_feed_forward.forward(nodes)?;
 
         let pair = attended.pair.unwrap_or(pair);
-        trace.record(|| format!("layers.{index}.node"), &nodes)?;
-        trace.record(|| format!("layers.{index}.pair"), &pair)?;
+        trace.record(|| format!("layers.{index}.node"), &nodes);
+        trace.record(|| format!("layers.{index}.pair"), &pair);
         Ok((nodes, pair))
     }
 }
@@ -545,8 +355,8 @@ impl GraphModel for Grit {
         };
         let mut nodes = self.rrwp.nodes(&nodes, batch)?;
         let mut pair = self.rrwp.pairs(edges.as_ref(), batch)?;
-        trace.record(|| "encoder.node".to_string(), &nodes)?;
-        trace.record(|| "encoder.pair".to_string(), &pair)?;
+        trace.record(|| "encoder.node".to_string(), &nodes);
+        trace.record(|| "encoder.pair".to_string(), &pair);
 
         let context = Context {
             batch,
@@ -575,12 +385,12 @@ impl GraphModel for Grit {
     ) -> candle_graph::Result<Tensor> {
         let prediction = if self.config.head.is_graph_level() {
             let pooled = self.pool(nodes, batch)?;
-            trace.record(|| "pooled".to_string(), &pooled)?;
+            trace.record(|| "pooled".to_string(), &pooled);
             self.head.forward(&pooled)?
         } else {
             self.head.forward(nodes)?
         };
-        trace.record(|| "prediction".to_string(), &prediction)?;
+        trace.record(|| "prediction".to_string(), &prediction);
         Ok(prediction)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use candle_core::{Result, Tensor};
+use candle_core::Tensor;
 
 /// Collects named intermediate activations of a forward pass, all of them or none. A model that
 /// records keeps every tensor intact, which costs memory and the in-place updates.
@@ -32,11 +32,10 @@ impl Trace {
     }
 
     /// Records `tensor` under the name that `name` makes; neither is touched when off.
-    pub fn record(&mut self, name: impl FnOnce() -> String, tensor: &Tensor) -> Result<()> {
+    pub fn record(&mut self, name: impl FnOnce() -> String, tensor: &Tensor) {
         if self.on {
             self.activations.insert(name(), tensor.clone());
         }
-        Ok(())
     }
 
     /// What was recorded.

@@ -338,6 +338,7 @@ impl GraphBuilder {
             let inside = |v: i64| u32::try_from(v).ok().filter(|&v| (v as usize) < n);
             let (Some(source), Some(target)) = (inside(source_node), inside(target_node)) else {
                 return Err(GraphProblem::EdgeOutOfRange {
+                    field: "edge_index",
                     edge,
                     source_node,
                     target_node,

@@ -58,6 +58,7 @@ impl Record {
             }
         };
         let mut builder = Graph::builder(num_nodes).node_features(x.map(|x| x.features));
+        let edge_rows = self.edges.is_some();
         builder = match (self.edge_index, self.edges) {
             (Some(_), Some(_)) => {
                 return Err(field_problem(
@@ -95,7 +96,14 @@ impl Record {
         if let Some(id) = self.id {
             builder = builder.id(id);
         }
-        builder.check_and_build()
+        builder.check_and_build().map_err(|mut problem| {
+            if let GraphProblem::EdgeOutOfRange { field, .. } = &mut problem
+                && edge_rows
+            {
+                *field = "edges";
+            }
+            problem
+        })
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 use std::path::Path;
 
 use candle_core::{DType, Device};
-use candle_graph::encodings::{EncodingPlan, EncodingRecipe};
+use candle_graph::encodings::{EncodingPlan, EncodingRecipe, Level};
 use candle_graph::graph::InputSchema;
 use candle_graph_models::{ModelConfig, PredictionLevel};
 use candle_graph_weights::checkpoint::Training;
@@ -150,7 +150,12 @@ fn describe(recipe: &EncodingRecipe) -> String {
     for (at, (name, level, width)) in recipe.arrays().iter().enumerate() {
         let separator = if at == 0 { ": " } else { ", " };
         // Writing to a String cannot fail.
-        let _ = write!(text, "{separator}{name} [{level:?}s, {width}]");
+        let rows = match level {
+            Level::Graph => "graphs",
+            Level::Node => "nodes",
+            Level::Pair => "pairs",
+        };
+        let _ = write!(text, "{separator}{name} [{rows}, {width}]");
     }
     text
 }
