@@ -2,168 +2,28 @@
 //! sources, and everything between the pair state's read and its rewrite stays in cache. No
 //! intermediate of all pairs is ever made.
 
+mod loops;
+mod prepared;
+
 use std::cell::RefCell;
 use std::sync::{Mutex, PoisonError};
 
 use candle_core::{CpuStorage, Device, InplaceOp1, Layout, Result, Tensor, bail};
 use rayon::prelude::*;
 
-use super::{
-    PairAttentionInput, PairAttentionOutput, PairAttentionWeights, PairOutput, PairUpdate,
-};
+use super::{PairAttentionInput, PairAttentionOutput, PairAttentionWeights, PairOutput};
 use crate::graph::PairLayout;
 use crate::ops::Activation;
 use crate::ops::host::HostF32;
-use crate::ops::matmul::{Into, Rhs, matmul};
-use crate::ops::segment::{SUM_BLOCK, softmax_rows};
+use crate::ops::matmul::{Into, matmul};
+use crate::ops::segment::softmax_rows;
 use crate::ops::simd;
+use loops::{aggregate, combine, keep_rows, normalise};
+pub(super) use prepared::{PreparedAttention, PreparedUpdate};
 
 /// Pair rows that one task takes at least, if the graph has them, and that one product of the edge
 /// map takes at most.
 const BLOCK: usize = 256;
-
-/// The attention's weights in the kernel's form.
-#[derive(Debug)]
-pub(super) struct PreparedAttention {
-    /// Edge map with its columns reordered: first E_w of all heads, then E_b of all heads.
-    edge: Rhs,
-    edge_bias: Vec<f32>,
-    /// A_w as a block-diagonal `[D, H]`.
-    logit: Rhs,
-    /// W_Ev as a block-diagonal `[D, D]`.
-    edge_value: Option<Rhs>,
-}
-
-/// The update's weights in the kernel's form: `keep ⊙ e + ê·output + shift`, then, only with a
-/// layer norm, the norm and the affine map.
-#[derive(Debug)]
-pub(super) struct PreparedUpdate {
-    /// Factor of the old state.
-    keep: Vec<f32>,
-    /// Map of ê with every later factor folded in; `None` is the diagonal `keep_state`.
-    output: Option<Rhs>,
-    /// Factor of ê where there is no output map.
-    keep_state: Vec<f32>,
-    shift: Vec<f32>,
-    norm: Option<PreparedNorm>,
-}
-
-#[derive(Debug)]
-struct PreparedNorm {
-    weight: Vec<f32>,
-    bias: Vec<f32>,
-    eps: f32,
-}
-
-fn host(tensor: &Tensor) -> Result<Vec<f32>> {
-    tensor.flatten_all()?.to_vec1::<f32>()
-}
-
-impl PreparedAttention {
-    fn new(weights: &PairAttentionWeights) -> Result<Self> {
-        let (heads, d, width) = (weights.heads, weights.head_dim, weights.width());
-        let inputs = weights.edge.in_dim();
-        let rows = host(weights.edge.weight())?;
-        let bias = match weights.edge.bias() {
-            Some(bias) => host(bias)?,
-            None => vec![0.0; 2 * width],
-        };
-        let mut order = Vec::with_capacity(2 * width);
-        for part in 0..2 {
-            for head in 0..heads {
-                order.extend((0..d).map(|i| head * 2 * d + part * d + i));
-            }
-        }
-        let reordered: Vec<f32> = order
-            .iter()
-            .flat_map(|&row| rows[row * inputs..(row + 1) * inputs].iter().copied())
-            .collect();
-        let logit_values = host(&weights.logit)?;
-        let mut logit = vec![0.0; width * heads];
-        for i in 0..d {
-            for head in 0..heads {
-                logit[(head * d + i) * heads + head] = logit_values[i * heads + head];
-            }
-        }
-        let edge_value = match &weights.edge_value {
-            None => None,
-            Some(tensor) => {
-                let values = host(tensor)?;
-                let mut diagonal = vec![0.0; width * width];
-                for i in 0..d {
-                    for head in 0..heads {
-                        for o in 0..d {
-                            diagonal[(head * d + i) * width + head * d + o] =
-                                values[(i * heads + head) * d + o];
-                        }
-                    }
-                }
-                Some(Rhs::new(width, width, diagonal))
-            }
-        };
-        Ok(Self {
-            edge: Rhs::from_weight(2 * width, inputs, &reordered),
-            edge_bias: order.iter().map(|&row| bias[row]).collect(),
-            logit: Rhs::new(width, heads, logit),
-            edge_value,
-        })
-    }
-}
-
-impl PreparedUpdate {
-    fn new(update: &PairUpdate, width: usize) -> Result<Self> {
-        let alpha = match &update.residual_scale {
-            Some(scale) => host(scale)?.first().copied().unwrap_or(1.0),
-            None => 1.0,
-        };
-        let (scale, offset) = match &update.affine {
-            Some(affine) => (host(&affine.scale)?, host(&affine.shift)?),
-            None => (vec![1.0; width], vec![0.0; width]),
-        };
-        // Without a norm in between, the affine map folds into everything before it.
-        let (norm, scale, offset) = match &update.layer_norm {
-            None => (None, scale, offset),
-            Some(norm) => {
-                let (weight, bias) = (host(&norm.weight)?, host(&norm.bias)?);
-                let folded = PreparedNorm {
-                    weight: weight.iter().zip(&scale).map(|(w, s)| w * s).collect(),
-                    bias: bias
-                        .iter()
-                        .zip(&scale)
-                        .zip(&offset)
-                        .map(|((b, s), o)| b * s + o)
-                        .collect(),
-                    eps: norm.eps as f32,
-                };
-                (Some(folded), vec![1.0; width], vec![0.0; width])
-            }
-        };
-        let mut shift = offset;
-        let output = match &update.output {
-            None => None,
-            Some(linear) => {
-                let inputs = linear.in_dim();
-                let mut rows = host(linear.weight())?;
-                for (row, s) in rows.chunks_exact_mut(inputs.max(1)).zip(&scale) {
-                    row.iter_mut().for_each(|w| *w *= s * alpha);
-                }
-                if let Some(bias) = linear.bias() {
-                    for ((o, b), s) in shift.iter_mut().zip(host(bias)?).zip(&scale) {
-                        *o += s * alpha * b;
-                    }
-                }
-                Some(Rhs::from_weight(width, inputs, &rows))
-            }
-        };
-        Ok(Self {
-            keep_state: scale.iter().map(|s| s * alpha).collect(),
-            keep: scale,
-            output,
-            shift,
-            norm,
-        })
-    }
-}
 
 /// The pair rows of a task.
 enum Rows<'a> {
@@ -518,136 +378,6 @@ fn run_task(shared: &Shared<'_>, mut task: Task<'_>, scratch: &mut Scratch, arch
                 #[inline(always)]
                 || normalise(norm, rows),
             );
-        }
-    }
-}
-
-/// `ρ((K_s + Q_t) ⊙ E_w) + E_b` of consecutive pairs, of which the first is the graph's pair
-/// number `first`.
-#[inline(always)]
-fn combine(edge: &[f32], query: &[f32], key: &[f32], first: usize, n: usize, state: &mut [f32]) {
-    let width = query.len() / n;
-    let (mut target, mut source) = (first / n, first % n);
-    for (edge, out) in edge
-        .chunks_exact(2 * width)
-        .zip(state.chunks_exact_mut(width))
-    {
-        let (factor, offset) = edge.split_at(width);
-        let q = &query[target * width..(target + 1) * width];
-        let k = &key[source * width..(source + 1) * width];
-        for ((((o, &w), &b), &q), &k) in out.iter_mut().zip(factor).zip(offset).zip(q).zip(k) {
-            let score = (k + q) * w;
-            *o = score.abs().sqrt().copysign(score) + b;
-        }
-        source += 1;
-        if source == n {
-            (target, source) = (target + 1, 0);
-        }
-    }
-}
-
-/// `out[t] += Σ_s alpha[t, s] · rows[s]` per head, for every target that `alpha`
-/// `[targets, n, heads]` holds.
-#[inline(always)]
-fn aggregate(head_dim: usize, alpha: &[f32], rows: &[f32], out: &mut [f32]) {
-    match head_dim {
-        4 => aggregate_fixed::<4>(alpha, rows, out),
-        6 => aggregate_fixed::<6>(alpha, rows, out),
-        8 => aggregate_fixed::<8>(alpha, rows, out),
-        12 => aggregate_fixed::<12>(alpha, rows, out),
-        13 => aggregate_fixed::<13>(alpha, rows, out),
-        16 => aggregate_fixed::<16>(alpha, rows, out),
-        24 => aggregate_fixed::<24>(alpha, rows, out),
-        32 => aggregate_fixed::<32>(alpha, rows, out),
-        64 => aggregate_fixed::<64>(alpha, rows, out),
-        d => {
-            let width = width_of(alpha, rows, out, d);
-            let heads = width / d;
-            let per_target = alpha.len() / (out.len() / width);
-            let mut sum = vec![0.0; width];
-            for (alpha, out) in alpha
-                .chunks_exact(per_target)
-                .zip(out.chunks_exact_mut(width))
-            {
-                let blocks = alpha.chunks(SUM_BLOCK * heads);
-                for (alpha, rows) in blocks.zip(rows.chunks(SUM_BLOCK * width)) {
-                    sum.fill(0.0);
-                    for (alpha, row) in alpha.chunks_exact(heads).zip(rows.chunks_exact(width)) {
-                        let by_head = sum.chunks_exact_mut(d).zip(row.chunks_exact(d));
-                        for (&a, (sum, row)) in alpha.iter().zip(by_head) {
-                            sum.iter_mut().zip(row).for_each(|(o, &v)| *o += a * v);
-                        }
-                    }
-                    out.iter_mut().zip(&sum).for_each(|(o, &s)| *o += s);
-                }
-            }
-        }
-    }
-}
-
-/// The row width H·d from the sizes: with T targets and n sources, `rows · out / alpha` is
-/// (n·H·d)(T·H·d)/(T·n·H) = H·d².
-#[inline(always)]
-fn width_of(alpha: &[f32], rows: &[f32], out: &[f32], d: usize) -> usize {
-    rows.len() * out.len() / alpha.len() / d
-}
-
-#[inline(always)]
-fn aggregate_fixed<const D: usize>(alpha: &[f32], rows: &[f32], out: &mut [f32]) {
-    let heads = width_of(alpha, rows, out, D) / D;
-    let (rows, _) = rows.as_chunks::<D>();
-    let (out, _) = out.as_chunks_mut::<D>();
-    let per_target = alpha.len() / (out.len() / heads);
-    for (alpha, out) in alpha
-        .chunks_exact(per_target)
-        .zip(out.chunks_exact_mut(heads))
-    {
-        let blocks = alpha.chunks(SUM_BLOCK * heads);
-        for (alpha, rows) in blocks.zip(rows.chunks(SUM_BLOCK * heads)) {
-            for (head, out) in out.iter_mut().enumerate() {
-                let mut sum = [0.0f32; D];
-                let weights = alpha.iter().skip(head).step_by(heads);
-                for (&a, row) in weights.zip(rows.iter().skip(head).step_by(heads)) {
-                    for i in 0..D {
-                        sum[i] += a * row[i];
-                    }
-                }
-                for i in 0..D {
-                    out[i] += sum[i];
-                }
-            }
-        }
-    }
-}
-
-/// The old state scaled and shifted, ready for ê's part to be added; adds it where no map does.
-#[inline(always)]
-fn keep_rows(update: &PreparedUpdate, rows: &mut [f32], state: &[f32]) {
-    let width = update.keep.len();
-    for row in rows.chunks_exact_mut(width) {
-        for ((r, &k), &s) in row.iter_mut().zip(&update.keep).zip(&update.shift) {
-            *r = *r * k + s;
-        }
-    }
-    if update.output.is_none() {
-        for (row, state) in rows.chunks_exact_mut(width).zip(state.chunks_exact(width)) {
-            for ((r, &e), &k) in row.iter_mut().zip(state).zip(&update.keep_state) {
-                *r += e * k;
-            }
-        }
-    }
-}
-
-#[inline(always)]
-fn normalise(norm: &PreparedNorm, rows: &mut [f32]) {
-    let width = norm.weight.len();
-    for row in rows.chunks_exact_mut(width) {
-        let mean = row.iter().sum::<f32>() / width as f32;
-        row.iter_mut().for_each(|v| *v -= mean);
-        let variance = row.iter().map(|v| v * v).sum::<f32>() / width as f32;
-        let inverse = 1.0 / (variance + norm.eps).sqrt();
-        for ((v, &w), &b) in row.iter_mut().zip(&norm.weight).zip(&norm.bias) {
-            *v = *v * inverse * w + b;
         }
     }
 }
