@@ -7,7 +7,6 @@ use candle_graph::encodings::EncodingPlan;
 use candle_graph::graph::BatchBudget;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::commands::bench::BenchArgs;
 use crate::device::DeviceChoice;
 use crate::output::OutputPath;
 
@@ -260,6 +259,23 @@ pub(crate) struct RunArgs {
 
     #[command(flatten)]
     pub(crate) budget: BudgetArgs,
+}
+
+/// Time models on this machine, with made-up graphs and weights
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    /// Only cases whose name contains this text
+    #[arg(long)]
+    pub(crate) case: Option<String>,
+    /// Timed runs of each case, after one that does not count
+    #[arg(long, default_value_t = 9)]
+    pub(crate) runs: usize,
+    /// Run the reference operations instead of the fused ones
+    #[arg(long)]
+    pub(crate) reference: bool,
+    /// Print one JSON object a case instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Where precomputed encodings are kept.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::strict::Mismatch;
+use crate::mismatch::Mismatch;
 
 /// Result with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;

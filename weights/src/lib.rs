@@ -20,6 +20,7 @@ pub mod checkpoint;
 pub mod convert;
 pub mod error;
 mod limits;
+mod mismatch;
 pub mod pickle;
 pub mod safetensors_file;
 pub mod sharded;

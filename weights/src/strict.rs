@@ -1,7 +1,5 @@
 //! Strict loading: every tensor a model asks for must be there in its shape, and nothing may be left over.
 
-use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use candle_core::{DType, Device, Shape, Tensor};
@@ -10,110 +8,11 @@ use candle_nn::{Init, VarBuilder};
 
 use crate::error::{Error, Result};
 use crate::limits::Limits;
+pub use crate::mismatch::{Mismatch, WrongShape};
 use crate::state_dict::StateDict;
 
 /// Differences after which building is stopped: a hostile configuration may ask for any number of layers.
 const MAX_DIFFERENCES: usize = 10_000;
-/// Lines that a message shows of each kind of difference.
-const SHOWN: usize = 200;
-
-/// A tensor whose shape is not the one that the model asks for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WrongShape {
-    /// Shape that the model asks for.
-    pub expected: Vec<usize>,
-    /// Shape in the file.
-    pub found: Vec<usize>,
-}
-
-/// All differences between the tensors of a file and those that a model asks for, each list sorted by name.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Mismatch {
-    /// Where the tensors come from.
-    pub source: String,
-    /// Asked for but not there, with the expected shape where the model stated one.
-    pub missing: BTreeMap<String, Option<Vec<usize>>>,
-    /// There but never asked for, with their shapes.
-    pub unexpected: BTreeMap<String, Vec<usize>>,
-    /// There in another shape.
-    pub wrong_shape: BTreeMap<String, WrongShape>,
-    /// Asked for in a size over the limits, with that shape.
-    pub too_large: BTreeMap<String, Vec<usize>>,
-    /// Error with which building stopped before all tensors were asked for; `unexpected` is then empty.
-    pub stopped: Option<String>,
-}
-
-impl Mismatch {
-    fn differences(&self) -> usize {
-        self.missing.len() + self.unexpected.len() + self.wrong_shape.len() + self.too_large.len()
-    }
-}
-
-impl std::error::Error for Mismatch {}
-
-impl fmt::Display for Mismatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the tensors of {} do not fit the model", self.source)?;
-        section(f, "missing", &self.missing, |f, shape| match shape {
-            Some(shape) => write!(f, "expected {shape:?}"),
-            None => write!(f, "any shape"),
-        })?;
-        section(f, "unexpected", &self.unexpected, |f, shape| {
-            write!(f, "found {shape:?}")
-        })?;
-        let mut hints = Vec::new();
-        section(f, "wrong shape", &self.wrong_shape, |f, shapes| {
-            let WrongShape { expected, found } = shapes;
-            write!(f, "expected {expected:?}, found {found:?}")
-        })?;
-        for (name, shapes) in &self.wrong_shape {
-            hints.extend(table_hint(name, shapes));
-        }
-        section(f, "too large to allocate", &self.too_large, |f, shape| {
-            write!(f, "the configuration asks for {shape:?}")
-        })?;
-        if let Some(error) = &self.stopped {
-            write!(f, "\n  building then stopped: {error}")?;
-        }
-        for hint in hints.iter().take(SHOWN) {
-            write!(f, "\n  note: {hint}")?;
-        }
-        Ok(())
-    }
-}
-
-fn section<T>(
-    f: &mut fmt::Formatter<'_>,
-    title: &str,
-    entries: &BTreeMap<String, T>,
-    mut detail: impl FnMut(&mut fmt::Formatter<'_>, &T) -> fmt::Result,
-) -> fmt::Result {
-    if entries.is_empty() {
-        return Ok(());
-    }
-    write!(f, "\n  {title} ({}):", entries.len())?;
-    for (name, value) in entries.iter().take(SHOWN) {
-        write!(f, "\n    {name}: ")?;
-        detail(f, value)?;
-    }
-    if entries.len() > SHOWN {
-        write!(f, "\n    … and {} more", entries.len() - SHOWN)?;
-    }
-    Ok(())
-}
-
-/// What a wrong number of rows in an embedding table means.
-fn table_hint(name: &str, shapes: &WrongShape) -> Option<String> {
-    let (encoder, rest) = name.split_once(".embeddings.")?;
-    let column = rest.strip_suffix(".weight")?;
-    match (shapes.expected.as_slice(), shapes.found.as_slice()) {
-        (&[expected, width], &[found, found_width]) if width == found_width => Some(format!(
-            "{name}: expected {expected} rows, found {found}: the feature table of column {column} in `{encoder}` \
-             differs; the checkpoint was trained on other categories than the configuration states"
-        )),
-        _ => None,
-    }
-}
 
 /// Builds a model from `tensors` and requires that they fit exactly.
 ///

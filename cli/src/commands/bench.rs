@@ -12,27 +12,10 @@ use candle_graph_models::grit::{GritAttentionConfig, GritConfig};
 use candle_graph_models::{ModelConfig, Predictor, Want};
 use candle_nn::var_builder::SimpleBackend;
 use candle_nn::{Init, VarBuilder};
-use clap::Args;
 use serde::Serialize;
 
+use crate::args::BenchArgs;
 use crate::console;
-
-/// Time models on this machine, with made-up graphs and weights
-#[derive(Debug, Args)]
-pub(crate) struct BenchArgs {
-    /// Only cases whose name contains this text.
-    #[arg(long)]
-    case: Option<String>,
-    /// Timed runs of each case, after one that does not count.
-    #[arg(long, default_value_t = 9)]
-    runs: usize,
-    /// Run the reference operations instead of the fused ones.
-    #[arg(long)]
-    reference: bool,
-    /// Print one JSON object a case instead of a table.
-    #[arg(long)]
-    json: bool,
-}
 
 /// What one case took.
 #[derive(Debug, Serialize)]
