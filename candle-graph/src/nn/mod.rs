@@ -1,5 +1,6 @@
 //! Layers over [`ops`](crate::ops), loaded through candle's `VarBuilder`.
 
+mod attention;
 mod degree_scaler;
 mod feature_encoder;
 mod head;
@@ -8,6 +9,7 @@ mod norm;
 mod pooling;
 mod rrwp;
 
+pub use attention::MultiHeadAttention;
 pub use degree_scaler::DegreeScaler;
 pub use feature_encoder::{FeatureEncoder, FeatureEncoderConfig};
 pub use head::{Head, HeadConfig};

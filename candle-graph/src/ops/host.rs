@@ -47,3 +47,67 @@ impl Deref for HostF32<'_> {
         }
     }
 }
+
+/// The rows of an f32 CPU matrix whose columns are adjacent (a matrix, or some columns of a wider
+/// one), locked for reading while this lives.
+pub(super) struct HostRows<'a> {
+    storage: StorageRef<'a>,
+    start: usize,
+    end: usize,
+    stride: usize,
+}
+
+impl<'a> HostRows<'a> {
+    /// Whether [`new`](Self::new) takes a tensor of this layout.
+    pub(super) fn accepts(tensor: &Tensor) -> bool {
+        matches!(tensor.stride(), [_, 1])
+    }
+
+    /// Locks `tensor` for reading.
+    pub(super) fn new(tensor: &'a Tensor) -> Result<Self> {
+        let (rows, columns) = tensor.dims2()?;
+        let (storage, layout) = tensor.storage_and_layout();
+        let &[stride, 1] = layout.stride() else {
+            bail!(
+                "expected adjacent columns, found strides {:?}",
+                layout.stride()
+            );
+        };
+        let start = layout.start_offset();
+        let end = match rows.checked_sub(1) {
+            Some(before) => start + before * stride + columns,
+            None => start,
+        };
+        match &*storage {
+            Storage::Cpu(CpuStorage::F32(values)) if end <= values.len() => {}
+            _ => bail!(
+                "expected an f32 tensor on the CPU, found {:?}",
+                tensor.dtype()
+            ),
+        }
+        Ok(Self {
+            storage,
+            start,
+            end,
+            stride,
+        })
+    }
+
+    /// Distance of a row from the one before.
+    pub(super) fn stride(&self) -> usize {
+        self.stride
+    }
+}
+
+impl Deref for HostRows<'_> {
+    type Target = [f32];
+
+    /// From the first value of the first row to the last of the last.
+    fn deref(&self) -> &[f32] {
+        match &*self.storage {
+            Storage::Cpu(CpuStorage::F32(values)) => &values[self.start..self.end],
+            // `new` has seen the variant and the lock keeps it.
+            _ => &[],
+        }
+    }
+}

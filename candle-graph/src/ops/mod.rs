@@ -7,6 +7,7 @@
 //! reference for comparisons.
 
 mod activation;
+mod attention;
 mod dispatch;
 mod host;
 mod linear;
@@ -19,6 +20,7 @@ mod simd;
 mod test_data;
 
 pub use activation::Activation;
+pub use attention::{AttentionInput, attention};
 pub use dispatch::force_reference;
 pub use linear::{LinearWeights, linear};
 pub use norm::{Affine, LayerNorm};
