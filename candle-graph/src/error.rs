@@ -45,6 +45,9 @@ pub enum Error {
     /// An encoding recipe or its result is unusable.
     #[error("encoding: {0}")]
     Encoding(String),
+    /// Eigenvalues or eigenvectors cannot be computed.
+    #[error("spectrum: {0}")]
+    Spectrum(String),
     /// A file or stream does not hold what its format promises.
     #[error("{source_name}{}: {message}", .line.map(|l| format!(", line {l}")).unwrap_or_default())]
     Parse {

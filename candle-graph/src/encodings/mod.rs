@@ -4,6 +4,7 @@
 //! [`GraphEncoding`] a graph, on all cores, and attaches the encodings of a batch's graphs to it.
 
 mod cache;
+mod laplacian;
 mod plan;
 mod random_walk;
 mod rrwp;
@@ -14,6 +15,7 @@ pub use cache::{
     CacheFault, CacheOptions, CacheReport, CacheStats, EncodingCache, EntryKey, OnWriteError,
     VerifyReport,
 };
+pub use laplacian::{EigvecNorm, LAP_PE_EIGENVALUES, LAP_PE_EIGENVECTORS, LAP_PE_MASK, LapPe};
 pub use plan::{EncodingPlan, EncodingRecipe};
 pub use rrwp::{RRWP_NODE, RRWP_PAIR, Rrwp};
 pub use rwse::{RWSE, Rwse};

@@ -6,7 +6,7 @@ use candle_core::Tensor;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::{EncodingArray, GraphEncoding, Level, Rrwp, Rwse};
+use super::{EncodingArray, GraphEncoding, LapPe, Level, Rrwp, Rwse};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, GraphBatch};
 
@@ -19,6 +19,8 @@ pub enum EncodingRecipe {
     Rrwp(Rrwp),
     /// Random walk landing probabilities.
     Rwse(Rwse),
+    /// Eigenvectors of the Laplacian.
+    LapPe(LapPe),
 }
 
 impl EncodingRecipe {
@@ -27,6 +29,7 @@ impl EncodingRecipe {
         match self {
             Self::Rrwp(rrwp) => rrwp.arrays(),
             Self::Rwse(rwse) => rwse.arrays(),
+            Self::LapPe(lap_pe) => lap_pe.arrays(),
         }
     }
 
@@ -36,6 +39,7 @@ impl EncodingRecipe {
         match self {
             Self::Rrwp(_) => Rrwp::VERSION,
             Self::Rwse(_) => Rwse::VERSION,
+            Self::LapPe(_) => LapPe::VERSION,
         }
     }
 
@@ -43,15 +47,33 @@ impl EncodingRecipe {
         match self {
             Self::Rrwp(rrwp) => rrwp.check(),
             Self::Rwse(rwse) => rwse.check(),
+            Self::LapPe(lap_pe) => lap_pe.check(),
         }
     }
 
-    pub(super) fn compute(&self, graph: &Graph) -> Vec<EncodingArray> {
+    /// Refuses a graph for which the computation itself, not its result, takes too much.
+    fn check_graph(&self, graph: &Graph) -> Result<()> {
         match self {
-            Self::Rrwp(rrwp) => rrwp.compute(graph),
-            Self::Rwse(rwse) => rwse.compute(graph),
+            Self::Rrwp(_) | Self::Rwse(_) => Ok(()),
+            Self::LapPe(lap_pe) => lap_pe.check_graph(graph),
         }
     }
+
+    /// The arrays for `graph`; `position` names it in messages when it has no id.
+    pub(super) fn compute(&self, graph: &Graph, position: usize) -> Result<Vec<EncodingArray>> {
+        match self {
+            Self::Rrwp(rrwp) => Ok(rrwp.compute(graph)),
+            Self::Rwse(rwse) => Ok(rwse.compute(graph)),
+            Self::LapPe(lap_pe) => lap_pe
+                .compute(graph)
+                .map_err(|error| of_graph(graph, position, &error)),
+        }
+    }
+}
+
+/// `error` with the name of the graph.
+fn of_graph(graph: &Graph, position: usize, error: &Error) -> Error {
+    Error::Encoding(format!("graph {}: {error}", graph.label(position)))
 }
 
 /// The encodings that a model needs. Every way to make one checks the recipes, reading it included.
@@ -132,15 +154,18 @@ impl EncodingPlan {
     /// Computes the encodings of one graph; `position` names it in messages when it has no id.
     ///
     /// # Errors
-    /// The result would exceed [`MAX_BYTES`](Self::MAX_BYTES).
+    /// As [`check_bytes`](Self::check_bytes), or an eigendecomposition does not converge.
     pub fn compute(&self, graph: &Graph, position: usize) -> Result<GraphEncoding> {
         self.check_bytes(graph, position)?;
-        Ok(GraphEncoding {
-            arrays: self.recipes.iter().flat_map(|r| r.compute(graph)).collect(),
-        })
+        let mut arrays = Vec::new();
+        for recipe in &self.recipes {
+            arrays.extend(recipe.compute(graph, position)?);
+        }
+        Ok(GraphEncoding { arrays })
     }
 
-    /// Refuses a graph whose encodings exceed [`MAX_BYTES`](Self::MAX_BYTES), as
+    /// Refuses a graph whose encodings exceed [`MAX_BYTES`](Self::MAX_BYTES), or which is too large
+    /// for an eigendecomposition ([`MAX_DENSE_BYTES`](crate::spectral::MAX_DENSE_BYTES)), as
     /// [`compute`](Self::compute) would.
     ///
     /// # Errors
@@ -155,7 +180,10 @@ impl EncodingPlan {
                 Self::MAX_BYTES,
             )));
         }
-        Ok(())
+        self.recipes.iter().try_for_each(|recipe| {
+            let checked = recipe.check_graph(graph);
+            checked.map_err(|error| of_graph(graph, position, &error))
+        })
     }
 
     /// Computes the encodings of many graphs on all cores, in input order. `first` is the position
@@ -225,17 +253,24 @@ impl EncodingPlan {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::encodings::EigvecNorm;
+    use crate::spectral::LaplacianNorm;
 
     #[test]
     fn a_plan_that_is_read_is_checked() {
         let read = |text: &str| serde_json::from_str::<EncodingPlan>(text);
-        let good = r#"[{"kind":"rwse","times":[1,2]},{"kind":"rrwp","steps":3}]"#;
+        let good = r#"[{"kind":"rwse","times":[1,2]},{"kind":"rrwp","steps":3},{"kind":"lap_pe",
+            "frequencies":3,"laplacian_norm":"sym","eigvec_norm":"wavelength-asin"}]"#;
         let plan = read(good).unwrap();
-        assert_eq!(plan.recipes().len(), 2);
+        assert_eq!(plan.recipes().len(), 3);
         assert_eq!(read(&serde_json::to_string(&plan).unwrap()).unwrap(), plan);
         for (bad, message) in [
             (r#"[{"kind":"rwse","times":[]}]"#, "without walk lengths"),
             (r#"[{"kind":"rrwp","steps":0}]"#, "RRWP with 0 steps"),
+            (
+                r#"[{"kind":"lap_pe","frequencies":0,"laplacian_norm":"rw","eigvec_norm":"L2"}]"#,
+                "LapPE with 0 frequencies",
+            ),
             (
                 r#"[{"kind":"rrwp","steps":2},{"kind":"rrwp","steps":3}]"#,
                 "two recipes make `rrwp.node`",
@@ -244,5 +279,23 @@ mod tests {
             let error = read(bad).unwrap_err().to_string();
             assert!(error.contains(message), "{error}");
         }
+    }
+
+    #[test]
+    fn a_graph_too_large_to_decompose_is_refused_by_name_before_anything_is_computed() {
+        let recipe = LapPe {
+            frequencies: 2,
+            laplacian_norm: LaplacianNorm::Sym,
+            eigvec_norm: EigvecNorm::L2,
+        };
+        let plan = EncodingPlan::new(vec![EncodingRecipe::LapPe(recipe)]).unwrap();
+        let large = Graph::builder(6000).id("large").build().unwrap();
+        let error = plan.check_bytes(&large, 0).unwrap_err().to_string();
+        assert!(error.contains(r#"graph "large": "#), "{error}");
+        assert!(
+            error.contains("6000 nodes takes 1152000000 bytes"),
+            "{error}"
+        );
+        assert_eq!(plan.compute(&large, 0).unwrap_err().to_string(), error);
     }
 }

@@ -182,8 +182,13 @@ impl EncodingCache {
         report.computed = missing.len();
         let computed: Vec<Vec<EncodingArray>> = missing
             .par_iter()
-            .map(|&s| slots[s].recipe.compute(slots[s].graph))
-            .collect();
+            .map(|&s| {
+                let position = s.checked_div(plan.recipes().len()).unwrap_or(0);
+                let slot = &slots[s];
+                slot.recipe
+                    .compute(slot.graph, first.saturating_add(position))
+            })
+            .collect::<Result<_>>()?;
         if let Err(error) = self.keep(missing.iter().map(|&s| &slots[s]).zip(&computed)) {
             match self.options.on_write_error {
                 OnWriteError::Report => report.write_error = Some(error.to_string()),

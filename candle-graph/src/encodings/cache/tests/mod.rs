@@ -9,8 +9,11 @@ mod writing;
 use std::path::{Path, PathBuf};
 
 use super::{CacheOptions, CacheReport, EncodingCache};
-use crate::encodings::{EncodingPlan, EncodingRecipe, GraphEncoding, Rrwp, Rwse};
+use crate::encodings::{
+    EigvecNorm, EncodingPlan, EncodingRecipe, GraphEncoding, LapPe, Rrwp, Rwse,
+};
 use crate::graph::Graph;
+use crate::spectral::LaplacianNorm;
 
 fn rrwp(steps: usize) -> EncodingRecipe {
     EncodingRecipe::Rrwp(Rrwp {
@@ -25,7 +28,19 @@ fn rwse(longest: usize) -> EncodingRecipe {
     })
 }
 
-/// Both kinds of recipe: two arrays in one entry, one in the other.
+fn lap_pe(
+    frequencies: usize,
+    laplacian_norm: LaplacianNorm,
+    eigvec_norm: EigvecNorm,
+) -> EncodingRecipe {
+    EncodingRecipe::LapPe(LapPe {
+        frequencies,
+        laplacian_norm,
+        eigvec_norm,
+    })
+}
+
+/// Two kinds of recipe: two arrays in one entry, one in the other.
 fn plan() -> EncodingPlan {
     EncodingPlan::new(vec![rrwp(5), rwse(7)]).unwrap()
 }
