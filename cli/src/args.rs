@@ -121,9 +121,14 @@ Recipes:
   rrwp:STEPS          relative random walk probabilities, identity included (GRIT: 21)
   rrwp:STEPS:spd      their one-hot of shortest walks
   rwse:FROM-TO        return probabilities after FROM to TO steps; rwse:K is rwse:1-K
+  lappe:K:LAPLACIAN:SCALING
+                      eigenvectors of the K smallest eigenvalues; LAPLACIAN none, sym (default), rw
+                      or rw_lower_triangle; SCALING L2 (default), L1, abs-max, wavelength,
+                      wavelength-asin or wavelength-soft
   several, separated by commas: rrwp:21,rwse:1-20
 
-Output (.safetensors): one tensor a table, `rrwp.node`, `rrwp.pair` or `rwse`, f32 [rows, width],
+Output (.safetensors): one tensor a table, `rrwp.node`, `rrwp.pair`, `rwse`,
+`lap_pe.eigenvectors`, `lap_pe.eigenvalues` or `lap_pe.mask`, f32 [rows, width],
 graph after graph; `node_ptr` (and `pair_ptr` with pairs), i64 [graphs + 1], cumulative row numbers:
 graph g has the rows node_ptr[g]..node_ptr[g+1]. Pair t*n+s of a graph with n nodes is (source s,
 target t). `ids`, i64 [graphs]; ids that are text stand as a JSON list in the metadata under `ids`.

@@ -1,6 +1,7 @@
 //! Encoding recipes as the command line spells them.
 
-use candle_graph::encodings::{EncodingPlan, EncodingRecipe, Rrwp, Rwse};
+use candle_graph::encodings::{EigvecNorm, EncodingPlan, EncodingRecipe, LapPe, Rrwp, Rwse};
+use candle_graph::spectral::LaplacianNorm;
 
 /// The plan of recipes separated by commas, such as `rrwp:21,rwse:1-20`.
 pub(crate) fn parse(text: &str) -> Result<EncodingPlan, String> {
@@ -34,7 +35,27 @@ fn recipe(text: &str) -> Result<EncodingRecipe, String> {
                 _ => refuse("write rwse:FROM-TO with 1 <= FROM <= TO <= 100000, or rwse:TO"),
             }
         }
-        _ => refuse("unknown recipe; known: rrwp:STEPS, rrwp:STEPS:spd, rwse:FROM-TO"),
+        ["lappe", frequencies, rest @ ..] if rest.len() <= 2 => {
+            let Ok(frequencies) = frequencies.parse() else {
+                return refuse(
+                    "write lappe:FREQUENCIES, lappe:FREQUENCIES:LAPLACIAN or lappe:FREQUENCIES:LAPLACIAN:SCALING",
+                );
+            };
+            let message = |error: candle_graph::Error| format!("`{text}`: {error}");
+            let laplacian_norm = rest.first().map(|name| name.parse());
+            let eigvec_norm = rest.get(1).map(|name| name.parse());
+            Ok(EncodingRecipe::LapPe(LapPe {
+                frequencies,
+                laplacian_norm: laplacian_norm
+                    .unwrap_or(Ok(LaplacianNorm::Sym))
+                    .map_err(message)?,
+                eigvec_norm: eigvec_norm.unwrap_or(Ok(EigvecNorm::L2)).map_err(message)?,
+            }))
+        }
+        _ => refuse(
+            "unknown recipe; known: rrwp:STEPS, rrwp:STEPS:spd, rwse:FROM-TO, \
+             lappe:FREQUENCIES:LAPLACIAN:SCALING",
+        ),
     }
 }
 
@@ -61,6 +82,25 @@ mod tests {
     }
 
     #[test]
+    fn eigenvector_recipes_take_the_official_names_and_defaults() {
+        let lap_pe = |laplacian_norm, eigvec_norm| {
+            let recipe = LapPe {
+                frequencies: 8,
+                laplacian_norm,
+                eigvec_norm,
+            };
+            EncodingPlan::new(vec![EncodingRecipe::LapPe(recipe)]).map_err(|e| e.to_string())
+        };
+        let (sym, l2) = (LaplacianNorm::Sym, EigvecNorm::L2);
+        assert_eq!(parse("lappe:8"), lap_pe(sym, l2));
+        assert_eq!(parse("lappe:8:none"), lap_pe(LaplacianNorm::None, l2));
+        assert_eq!(
+            parse("lappe:8:rw:wavelength-asin"),
+            lap_pe(LaplacianNorm::Rw, EigvecNorm::WavelengthAsin)
+        );
+    }
+
+    #[test]
     fn wrong_recipes_are_refused() {
         for text in [
             "",
@@ -73,6 +113,12 @@ mod tests {
             "rwse:5-2",
             "rwse:1-999999",
             "lap:8",
+            "lappe",
+            "lappe:0",
+            "lappe:x",
+            "lappe:8:left",
+            "lappe:8:sym:l2",
+            "lappe:8:sym:L2:more",
             "rwse:3,rwse:4",
         ] {
             assert!(parse(text).is_err(), "{text}");

@@ -145,6 +145,10 @@ fn describe(recipe: &EncodingRecipe) -> String {
                 last.unwrap_or(&0)
             )
         }
+        EncodingRecipe::LapPe(lap_pe) => format!(
+            "LapPE, {} frequencies, Laplacian {}, eigenvectors {}",
+            lap_pe.frequencies, lap_pe.laplacian_norm, lap_pe.eigvec_norm
+        ),
         _ => "another encoding".to_string(),
     };
     for (at, (name, level, width)) in recipe.arrays().iter().enumerate() {
