@@ -115,6 +115,7 @@ impl Predictor {
         for range in self.budget().cut(graphs, 0)? {
             let first = range.start;
             let graphs = &graphs[range];
+            // A misfit is told before its encodings are paid for; the batch checks again, at little cost.
             let schema = self.model.input_schema();
             for (at, graph) in graphs.iter().enumerate() {
                 schema.conform(graph.as_ref(), first + at)?;

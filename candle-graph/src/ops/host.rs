@@ -1,8 +1,8 @@
-//! Reading CPU tensors as slices.
+//! CPU tensors as slices.
 
 use std::ops::Deref;
 
-use candle_core::{CpuStorage, Result, Storage, StorageRef, Tensor, bail};
+use candle_core::{CpuStorage, Layout, Result, Storage, StorageRef, Tensor, bail};
 
 /// The values of a contiguous f32 CPU tensor, locked for reading while this lives.
 pub(super) struct HostF32<'a> {
@@ -21,6 +21,16 @@ impl<'a> HostF32<'a> {
                 layout.stride()
             );
         };
+        Self::of_range(tensor, storage, start, end)
+    }
+
+    /// The values `start..end` of `storage`, which is `tensor`'s.
+    fn of_range(
+        tensor: &Tensor,
+        storage: StorageRef<'a>,
+        start: usize,
+        end: usize,
+    ) -> Result<Self> {
         match &*storage {
             Storage::Cpu(CpuStorage::F32(values)) if end <= values.len() => {}
             _ => bail!(
@@ -42,18 +52,33 @@ impl Deref for HostF32<'_> {
     fn deref(&self) -> &[f32] {
         match &*self.storage {
             Storage::Cpu(CpuStorage::F32(values)) => &values[self.start..self.end],
-            // `new` has seen the variant and the lock keeps it.
+            // `of_range` has seen the variant and the lock keeps it.
             _ => &[],
         }
+    }
+}
+
+/// The values of a contiguous f32 CPU tensor for an operation that works in place; `operation`
+/// names it in messages.
+pub(super) fn values_mut<'a>(
+    storage: &'a mut CpuStorage,
+    layout: &Layout,
+    operation: &str,
+) -> Result<&'a mut [f32]> {
+    let CpuStorage::F32(values) = storage else {
+        bail!("{operation}: the tensor is not f32");
+    };
+    let range = layout.contiguous_offsets();
+    match range.and_then(|(start, end)| values.get_mut(start..end)) {
+        Some(values) => Ok(values),
+        None => bail!("{operation}: the tensor is not contiguous"),
     }
 }
 
 /// The rows of an f32 CPU matrix whose columns are adjacent (a matrix, or some columns of a wider
 /// one), locked for reading while this lives.
 pub(super) struct HostRows<'a> {
-    storage: StorageRef<'a>,
-    start: usize,
-    end: usize,
+    values: HostF32<'a>,
     stride: usize,
 }
 
@@ -78,17 +103,8 @@ impl<'a> HostRows<'a> {
             Some(before) => start + before * stride + columns,
             None => start,
         };
-        match &*storage {
-            Storage::Cpu(CpuStorage::F32(values)) if end <= values.len() => {}
-            _ => bail!(
-                "expected an f32 tensor on the CPU, found {:?}",
-                tensor.dtype()
-            ),
-        }
         Ok(Self {
-            storage,
-            start,
-            end,
+            values: HostF32::of_range(tensor, storage, start, end)?,
             stride,
         })
     }
@@ -104,10 +120,6 @@ impl Deref for HostRows<'_> {
 
     /// From the first value of the first row to the last of the last.
     fn deref(&self) -> &[f32] {
-        match &*self.storage {
-            Storage::Cpu(CpuStorage::F32(values)) => &values[self.start..self.end],
-            // `new` has seen the variant and the lock keeps it.
-            _ => &[],
-        }
+        &self.values
     }
 }

@@ -14,7 +14,7 @@ use rayon::prelude::*;
 use super::{PairAttentionInput, PairAttentionOutput, PairAttentionWeights, PairOutput};
 use crate::graph::PairLayout;
 use crate::ops::Activation;
-use crate::ops::host::HostF32;
+use crate::ops::host::{self, HostF32};
 use crate::ops::matmul::{Into, matmul};
 use crate::ops::segment::softmax_rows;
 use crate::ops::simd;
@@ -183,15 +183,7 @@ impl InplaceOp1 for UpdateInPlace<'_> {
     }
 
     fn cpu_fwd(&self, storage: &mut CpuStorage, layout: &Layout) -> Result<()> {
-        let CpuStorage::F32(values) = storage else {
-            bail!("pair attention: the pair state is not f32");
-        };
-        let rows = layout
-            .contiguous_offsets()
-            .and_then(|(start, end)| values.get_mut(start..end));
-        let Some(rows) = rows else {
-            bail!("pair attention: the pair state is not contiguous");
-        };
+        let rows = host::values_mut(storage, layout, self.name())?;
         let results = (self.run)(Rows::Update(rows));
         *self.results.lock().unwrap_or_else(PoisonError::into_inner) = Some(results);
         Ok(())

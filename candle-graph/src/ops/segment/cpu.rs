@@ -1,11 +1,11 @@
 //! Segment operations in one parallel pass over memory.
 
-use candle_core::{CpuStorage, Device, InplaceOp1, Layout, Result, Tensor, bail};
+use candle_core::{CpuStorage, Device, InplaceOp1, Layout, Result, Tensor};
 use rayon::prelude::*;
 
 use super::Reduction;
 use crate::graph::Offsets;
-use crate::ops::host::HostF32;
+use crate::ops::host::{self, HostF32};
 use crate::ops::simd;
 
 /// Rows below which threads cost more than they save.
@@ -183,15 +183,7 @@ impl InplaceOp1 for AddRows<'_> {
     }
 
     fn cpu_fwd(&self, storage: &mut CpuStorage, layout: &Layout) -> Result<()> {
-        let CpuStorage::F32(values) = storage else {
-            bail!("add rows: the base is not f32");
-        };
-        let base = layout
-            .contiguous_offsets()
-            .and_then(|(start, end)| values.get_mut(start..end));
-        let Some(base) = base else {
-            bail!("add rows: the base is not contiguous");
-        };
+        let base = host::values_mut(storage, layout, self.name())?;
         let width = self.rows.len() / self.at.len().max(1);
         if width > 0 {
             for (&row, values) in self.at.iter().zip(self.rows.chunks_exact(width)) {
