@@ -7,9 +7,11 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod config;
+pub mod gps;
 pub mod grit;
 mod model;
 mod predictor;
+pub mod sections;
 mod trace;
 
 pub use config::{ConfigError, ModelConfig};

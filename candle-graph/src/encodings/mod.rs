@@ -4,6 +4,9 @@
 //! [`GraphEncoding`] a graph, on all cores, and attaches the encodings of a batch's graphs to it.
 
 mod cache;
+mod electrostatic;
+mod graphormer;
+mod heat_kernel;
 mod laplacian;
 mod plan;
 mod random_walk;
@@ -15,6 +18,9 @@ pub use cache::{
     CacheFault, CacheOptions, CacheReport, CacheStats, EncodingCache, EntryKey, OnWriteError,
     VerifyReport,
 };
+pub use electrostatic::Electrostatic;
+pub use graphormer::Graphormer;
+pub use heat_kernel::HeatKernel;
 pub use laplacian::{EigvecNorm, LAP_PE_EIGENVALUES, LAP_PE_EIGENVECTORS, LAP_PE_MASK, LapPe};
 pub use plan::{EncodingPlan, EncodingRecipe};
 pub use rrwp::{RRWP_NODE, RRWP_PAIR, Rrwp};

@@ -1,0 +1,5 @@
+//! Message passing over the edges of a batch, a file a kind.
+
+mod config;
+
+pub use config::MessagePassingConfig;

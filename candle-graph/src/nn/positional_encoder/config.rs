@@ -1,0 +1,156 @@
+//! Which positional and structural encodings a model reads, and through what.
+
+use serde::{Deserialize, Serialize};
+
+use crate::encodings::{Electrostatic, Graphormer, HeatKernel, LapPe, Rwse};
+
+/// How LapPE's set of (eigenvector value, eigenvalue) pairs of a node becomes one vector
+/// (`posenc_LapPE.model`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum EigenvectorSet {
+    /// A perceptron on every pair, then the sum.
+    DeepSet {
+        /// Number of affine maps (`layers`).
+        layers: usize,
+    },
+    /// A transformer encoder among the pairs of a node, then the sum.
+    Transformer {
+        /// Number of transformer layers (`layers`).
+        layers: usize,
+        /// Number of attention heads (`n_heads`).
+        heads: usize,
+    },
+}
+
+/// How a row of kernel values is encoded (`posenc_RWSE.model` and its likes).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum KernelEncoder {
+    /// One affine map.
+    Linear,
+    /// A perceptron that ends with ReLU.
+    Mlp {
+        /// Number of affine maps (`layers`).
+        layers: usize,
+    },
+}
+
+/// How SignNet joins the invariant values of the eigenvectors (`posenc_SignNet.model`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum SignInvariantPooling {
+    /// Side by side (`MLP`).
+    Concatenate,
+    /// Their sum (`DeepSet`).
+    Sum,
+}
+
+/// A positional or structural encoder. Those with a `dim` append that many columns to the node
+/// states.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum PositionalEncoderConfig {
+    /// Laplacian eigenvectors and eigenvalues (`posenc_LapPE`).
+    LapPe {
+        /// The eigenvectors.
+        recipe: LapPe,
+        /// Columns (`dim_pe`).
+        dim: usize,
+        /// From pairs to a vector.
+        set: EigenvectorSet,
+        /// Affine maps after the sum, each followed by ReLU (`post_layers`).
+        post_layers: usize,
+        /// Whether the raw values are normalised (`raw_norm_type: batchnorm`).
+        raw_norm: bool,
+    },
+    /// Random walk landing probabilities (`posenc_RWSE`).
+    Rwse {
+        /// The walks.
+        recipe: Rwse,
+        /// Columns (`dim_pe`).
+        dim: usize,
+        /// The encoder.
+        encoder: KernelEncoder,
+        /// Whether the raw values are normalised (`raw_norm_type: batchnorm`).
+        raw_norm: bool,
+    },
+    /// Diagonals of heat kernels (`posenc_HKdiagSE`).
+    HeatKernel {
+        /// The kernels.
+        recipe: HeatKernel,
+        /// Columns (`dim_pe`).
+        dim: usize,
+        /// The encoder.
+        encoder: KernelEncoder,
+        /// Whether the raw values are normalised (`raw_norm_type: batchnorm`).
+        raw_norm: bool,
+    },
+    /// Electrostatic interaction between nodes (`posenc_ElstaticSE`).
+    Electrostatic {
+        /// The statistics.
+        recipe: Electrostatic,
+        /// Columns (`dim_pe`).
+        dim: usize,
+        /// The encoder.
+        encoder: KernelEncoder,
+        /// Whether the raw values are normalised (`raw_norm_type: batchnorm`).
+        raw_norm: bool,
+    },
+    /// Sign-invariant network on Laplacian eigenvectors (`posenc_SignNet`).
+    SignNet {
+        /// The eigenvectors.
+        recipe: LapPe,
+        /// Columns (`dim_pe`).
+        dim: usize,
+        /// Layers of the graph isomorphism network on every eigenvector (`layers`).
+        layers: usize,
+        /// Its hidden width (`phi_hidden_dim`).
+        hidden_dim: usize,
+        /// Its output width (`phi_out_dim`).
+        output_dim: usize,
+        /// How eigenvectors are joined (`model`).
+        pooling: SignInvariantPooling,
+        /// Affine maps after joining (`post_layers`).
+        post_layers: usize,
+    },
+    /// An affine map of Laplacian eigenvectors whose distances scale the messages of the local
+    /// model; it appends nothing to the node states (`posenc_EquivStableLapPE`).
+    EquivStable {
+        /// The eigenvectors.
+        recipe: LapPe,
+        /// Whether the raw values are normalised (`raw_norm_type: batchnorm`).
+        raw_norm: bool,
+    },
+    /// Degree embeddings that are added to the node states, and a bias of the attention logits
+    /// from shortest paths (`posenc_GraphormerBias`).
+    Graphormer {
+        /// Distances, edge types and degrees.
+        recipe: Graphormer,
+        /// Heads of the biased attention (`graphormer.num_heads`).
+        heads: usize,
+        /// Number of edge categories (`dataset.edge_encoder_num_types`).
+        edge_types: usize,
+        /// Whether every graph gets a learned node of its own, connected to nobody but seen by
+        /// the attention (`graphormer.use_graph_token`).
+        graph_token: bool,
+    },
+}
+
+impl PositionalEncoderConfig {
+    /// Columns that the encoder appends to the node states.
+    pub fn dim(&self) -> usize {
+        match self {
+            Self::LapPe { dim, .. }
+            | Self::Rwse { dim, .. }
+            | Self::HeatKernel { dim, .. }
+            | Self::Electrostatic { dim, .. }
+            | Self::SignNet { dim, .. } => *dim,
+            Self::EquivStable { .. } | Self::Graphormer { .. } => 0,
+        }
+    }
+}
