@@ -1,6 +1,6 @@
 //! Prediction heads.
 
-use candle_core::{D, Result, Tensor};
+use candle_core::{Result, Tensor};
 use candle_nn::VarBuilder;
 use serde::{Deserialize, Serialize};
 
@@ -93,8 +93,7 @@ impl Head {
             }
             x = ops::linear(&x, layer, self.activation)?;
             if self.normalise_rows {
-                let length = x.sqr()?.sum_keepdim(D::Minus1)?.sqrt()?;
-                x = x.broadcast_div(&length.maximum(1e-12)?)?;
+                x = ops::normalise_rows(&x)?;
             }
         }
         Ok(x)

@@ -23,7 +23,7 @@ pub use activation::Activation;
 pub use attention::{AttentionInput, attention};
 pub use dispatch::force_reference;
 pub use linear::{LinearWeights, linear};
-pub use norm::{Affine, LayerNorm};
+pub use norm::{Affine, LayerNorm, normalise_rows};
 pub use pair_attention::{
     PairAttentionInput, PairAttentionOutput, PairAttentionWeights, PairOutput, PairUpdate,
     pair_attention,
