@@ -31,7 +31,7 @@ use candle_graph::ops::{
 };
 use candle_nn::VarBuilder;
 
-use crate::{GraphModel, PredictionLevel, Trace};
+use crate::{GraphModel, NodeStates, PredictionLevel, Trace};
 
 use config::NORM_EPS;
 pub use config::{GritAttentionConfig, GritConfig};
@@ -338,11 +338,11 @@ impl GraphModel for Grit {
         self.config.hidden_dim
     }
 
-    fn node_embeddings(
+    fn node_states(
         &self,
         batch: &GraphBatch,
         trace: &mut Trace,
-    ) -> candle_graph::Result<Tensor> {
+    ) -> candle_graph::Result<NodeStates> {
         let mut nodes = self
             .node_encoder
             .forward(batch.node_features(), batch.num_nodes())?;
@@ -370,25 +370,25 @@ impl GraphModel for Grit {
         for (i, layer) in self.layers.iter().enumerate() {
             (nodes, pair) = layer.forward(i, i == last, &nodes, pair, &context, trace)?;
         }
-        Ok(nodes)
+        Ok(NodeStates::new(nodes))
     }
 
-    fn pool(&self, nodes: &Tensor, batch: &GraphBatch) -> candle_graph::Result<Tensor> {
-        Ok(pool(nodes, batch, self.config.pooling)?)
+    fn pool(&self, states: &NodeStates, batch: &GraphBatch) -> candle_graph::Result<Tensor> {
+        Ok(pool(states.all(), batch, self.config.pooling)?)
     }
 
     fn head(
         &self,
-        nodes: &Tensor,
+        states: &NodeStates,
         batch: &GraphBatch,
         trace: &mut Trace,
     ) -> candle_graph::Result<Tensor> {
         let prediction = if self.config.head.is_graph_level() {
-            let pooled = self.pool(nodes, batch)?;
+            let pooled = self.pool(states, batch)?;
             trace.record(|| "pooled".to_string(), &pooled);
             self.head.forward(&pooled)?
         } else {
-            self.head.forward(nodes)?
+            self.head.forward(states.all())?
         };
         trace.record(|| "prediction".to_string(), &prediction);
         Ok(prediction)

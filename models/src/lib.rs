@@ -15,6 +15,6 @@ pub mod sections;
 mod trace;
 
 pub use config::{ConfigError, ModelConfig};
-pub use model::{GraphModel, PredictionLevel};
+pub use model::{GraphModel, NodeStates, PredictionLevel};
 pub use predictor::{Output, Predictor, Want};
 pub use trace::Trace;

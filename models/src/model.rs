@@ -41,25 +41,24 @@ pub trait GraphModel: Send + Sync + fmt::Debug {
     /// Width of node and graph embeddings.
     fn embedding_dim(&self) -> usize;
 
-    /// States of all nodes after the last layer, `[nodes, embedding_dim]`. Recorded names: those
-    /// that the family documents.
+    /// States after the last layer. Recorded names: those that the family documents.
     ///
     /// # Errors
     /// The batch was not made for this model, or a tensor operation failed.
-    fn node_embeddings(&self, batch: &GraphBatch, trace: &mut Trace) -> Result<Tensor>;
+    fn node_states(&self, batch: &GraphBatch, trace: &mut Trace) -> Result<NodeStates>;
 
-    /// Pools [`node_embeddings`](Self::node_embeddings) into `[graphs, embedding_dim]`.
+    /// Pools [`node_states`](Self::node_states) into `[graphs, embedding_dim]`.
     ///
     /// # Errors
     /// A tensor operation failed.
-    fn pool(&self, nodes: &Tensor, batch: &GraphBatch) -> Result<Tensor>;
+    fn pool(&self, states: &NodeStates, batch: &GraphBatch) -> Result<Tensor>;
 
-    /// Predictions from [`node_embeddings`](Self::node_embeddings): `[graphs, output_dim]` or
+    /// Predictions from [`node_states`](Self::node_states): `[graphs, output_dim]` or
     /// `[nodes, output_dim]`. Records `pooled` (graph level only) and `prediction`.
     ///
     /// # Errors
     /// A tensor operation failed.
-    fn head(&self, nodes: &Tensor, batch: &GraphBatch, trace: &mut Trace) -> Result<Tensor>;
+    fn head(&self, states: &NodeStates, batch: &GraphBatch, trace: &mut Trace) -> Result<Tensor>;
 
     /// Predictions for a batch: `[graphs, output_dim]` or `[nodes, output_dim]`.
     ///
@@ -74,8 +73,16 @@ pub trait GraphModel: Send + Sync + fmt::Debug {
     /// # Errors
     /// As [`forward`](Self::forward).
     fn forward_traced(&self, batch: &GraphBatch, trace: &mut Trace) -> Result<Tensor> {
-        let nodes = self.node_embeddings(batch, trace)?;
-        self.head(&nodes, batch, trace)
+        let states = self.node_states(batch, trace)?;
+        self.head(&states, batch, trace)
+    }
+
+    /// One embedding a node, `[nodes, embedding_dim]`.
+    ///
+    /// # Errors
+    /// As [`forward`](Self::forward).
+    fn node_embeddings(&self, batch: &GraphBatch) -> Result<Tensor> {
+        self.node_states(batch, &mut Trace::off())?.into_nodes()
     }
 
     /// One embedding a graph, `[graphs, embedding_dim]`.
@@ -83,7 +90,61 @@ pub trait GraphModel: Send + Sync + fmt::Debug {
     /// # Errors
     /// As [`forward`](Self::forward).
     fn graph_embeddings(&self, batch: &GraphBatch) -> Result<Tensor> {
-        let nodes = self.node_embeddings(batch, &mut Trace::off())?;
-        self.pool(&nodes, batch)
+        let states = self.node_states(batch, &mut Trace::off())?;
+        self.pool(&states, batch)
+    }
+}
+
+/// The states of a batch after the last layer. Some models give every graph a learned node of its
+/// own, a graph token, which takes part in everything up to the pooling and is no node of the input.
+#[derive(Debug, Clone)]
+pub struct NodeStates {
+    states: Tensor,
+    with_tokens: Option<GraphBatch>,
+}
+
+impl NodeStates {
+    /// States of the nodes of a batch, `[nodes, embedding_dim]`.
+    pub fn new(states: Tensor) -> Self {
+        Self {
+            states,
+            with_tokens: None,
+        }
+    }
+
+    /// States of the nodes of `with_tokens`, in which a graph token stands before the nodes of every
+    /// graph.
+    pub(crate) fn with_tokens(states: Tensor, with_tokens: Option<GraphBatch>) -> Self {
+        Self {
+            states,
+            with_tokens,
+        }
+    }
+
+    /// All states, those of graph tokens included.
+    pub fn all(&self) -> &Tensor {
+        &self.states
+    }
+
+    /// The batch whose nodes [`all`](Self::all) stands for; `batch` is the one without graph tokens.
+    pub fn batch<'a>(&'a self, batch: &'a GraphBatch) -> &'a GraphBatch {
+        self.with_tokens.as_ref().unwrap_or(batch)
+    }
+
+    /// The states of the nodes, `[nodes, embedding_dim]`, without graph tokens.
+    ///
+    /// # Errors
+    /// A tensor operation failed.
+    pub fn into_nodes(self) -> Result<Tensor> {
+        let Some(batch) = self.with_tokens else {
+            return Ok(self.states);
+        };
+        let rows: Vec<u32> = (batch.node_ptr().ranges())
+            .flat_map(|range| range.skip(1))
+            .map(|row| row as u32)
+            .collect();
+        let count = rows.len();
+        let rows = Tensor::from_vec(rows, count, self.states.device())?;
+        Ok(self.states.index_select(&rows, 0)?)
     }
 }

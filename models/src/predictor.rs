@@ -138,14 +138,14 @@ impl Predictor {
         want: Want,
     ) -> Result<Vec<Output>> {
         let batch = self.batch(graphs, encodings, first)?;
-        let nodes = self.model.node_embeddings(&batch, &mut Trace::off())?;
+        let states = self.model.node_states(&batch, &mut Trace::off())?;
         let (tensor, level) = match want {
             Want::Prediction => (
-                self.model.head(&nodes, &batch, &mut Trace::off())?,
+                self.model.head(&states, &batch, &mut Trace::off())?,
                 self.model.prediction_level(),
             ),
-            Want::GraphEmbedding => (self.model.pool(&nodes, &batch)?, PredictionLevel::Graph),
-            Want::NodeEmbedding => (nodes, PredictionLevel::Node),
+            Want::GraphEmbedding => (self.model.pool(&states, &batch)?, PredictionLevel::Graph),
+            Want::NodeEmbedding => (states.into_nodes()?, PredictionLevel::Node),
         };
         split(&tensor, level, &batch)
     }
