@@ -12,7 +12,9 @@ mod pooling;
 mod positional_encoder;
 mod rrwp;
 
-pub use attention::{AttentionConfig, MultiHeadAttention};
+pub use attention::{
+    Attention, AttentionConfig, BigBird, BigBirdLayout, MultiHeadAttention, Performer,
+};
 pub use degree_scaler::DegreeScaler;
 pub use feature_encoder::{FeatureEncoder, FeatureEncoderConfig};
 pub use head::{Head, HeadConfig};
