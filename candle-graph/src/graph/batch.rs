@@ -1,5 +1,7 @@
 //! The ragged batch on a device.
 
+mod graph_token;
+
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
@@ -90,6 +92,7 @@ pub struct GraphBatch {
     edge_features: Option<BatchFeatures>,
     out_degrees: Vec<u32>,
     encodings: BTreeMap<String, Tensor>,
+    graph_tokens: bool,
 }
 
 impl GraphBatch {
@@ -131,6 +134,7 @@ impl GraphBatch {
             edge_pairs,
             out_degrees,
             encodings: BTreeMap::new(),
+            graph_tokens: false,
         })
     }
 

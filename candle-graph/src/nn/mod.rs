@@ -12,13 +12,15 @@ mod pooling;
 mod positional_encoder;
 mod rrwp;
 
-pub use attention::{AttentionConfig, MultiHeadAttention};
+pub use attention::{
+    Attention, AttentionConfig, BigBird, BigBirdLayout, MultiHeadAttention, Performer,
+};
 pub use degree_scaler::DegreeScaler;
 pub use feature_encoder::{FeatureEncoder, FeatureEncoderConfig};
 pub use head::{Head, HeadConfig};
 pub use linear::{linear, linear_no_bias};
 pub use message_passing::MessagePassingConfig;
-pub use node_encoder::NodeEncoderConfig;
+pub use node_encoder::{NodeEncoder, NodeEncoderConfig, NodeEncoding};
 pub use norm::{batch_norm, layer_norm};
 pub use pooling::{Pooling, pool};
 pub use positional_encoder::{

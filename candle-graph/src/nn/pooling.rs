@@ -1,6 +1,6 @@
 //! Pooling of node states into graph states.
 
-use candle_core::{Result, Tensor};
+use candle_core::{Result, Tensor, bail};
 use serde::{Deserialize, Serialize};
 
 use crate::graph::GraphBatch;
@@ -17,14 +17,27 @@ pub enum Pooling {
     Mean,
     /// Largest value over nodes, column by column.
     Max,
+    /// The state of the graph's token, its first node (`graph_token`).
+    GraphToken,
 }
 
 /// Pools node states `[nodes, width]` into graph states `[graphs, width]`.
+///
+/// # Errors
+/// Rows that are not the batch's nodes; [`Pooling::GraphToken`] for a batch without tokens.
 pub fn pool(nodes: &Tensor, batch: &GraphBatch, pooling: Pooling) -> Result<Tensor> {
     let reduction = match pooling {
         Pooling::Add => Reduction::Sum,
         Pooling::Mean => Reduction::Mean,
         Pooling::Max => Reduction::Max,
+        Pooling::GraphToken => {
+            if !batch.has_graph_tokens() {
+                bail!("pooling by graph tokens: the node encoder makes none");
+            }
+            let firsts: Vec<u32> = batch.node_ptr().ranges().map(|n| n.start as u32).collect();
+            let count = firsts.len();
+            return nodes.index_select(&Tensor::from_vec(firsts, count, nodes.device())?, 0);
+        }
     };
     segment_reduce(nodes, batch.node_ptr(), reduction)
 }

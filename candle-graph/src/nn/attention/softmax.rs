@@ -1,45 +1,11 @@
-//! Multi-head softmax attention among the nodes of every graph.
+//! Multi-head softmax attention.
 
 use candle_core::{Result, Tensor, bail};
 use candle_nn::VarBuilder;
-use serde::{Deserialize, Serialize};
 
-use super::linear;
 use crate::graph::Offsets;
+use crate::nn::linear;
 use crate::ops::{self, Activation, AttentionInput, LinearWeights, attention};
-
-/// The kinds of attention among the nodes of a graph (the second half of `gt.layer_type` in
-/// GraphGPS).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum AttentionConfig {
-    /// Softmax attention (`Transformer`; `BiasedTransformer` when the node encoder makes a bias).
-    Softmax {
-        /// Number of heads, a divisor of the width (`gt.n_heads`).
-        heads: usize,
-    },
-    /// Linear attention with positive random features (`Performer`, FAVOR+).
-    Performer {
-        /// Number of heads (`gt.n_heads`).
-        heads: usize,
-        /// Width of a head: 64 in the official code, whatever the width of the model.
-        head_dim: usize,
-        /// Number of random features: ⌊head_dim·ln(head_dim)⌋ in the official code.
-        features: usize,
-    },
-    /// Block-sparse attention (`BigBird`).
-    BigBird {
-        /// Number of heads, a divisor of the width (`gt.n_heads`).
-        heads: usize,
-        /// Nodes in a block (`gt.bigbird.block_size`).
-        block_size: usize,
-        /// Random blocks that every block sees (`gt.bigbird.num_random_blocks`).
-        random_blocks: usize,
-        /// Whether the maps to queries, keys and values have a bias (`gt.bigbird.use_bias`).
-        use_bias: bool,
-    },
-}
 
 /// Attention with queries, keys and values that are affine maps of the node states, and an affine
 /// map of what comes out: PyTorch's `MultiheadAttention` over the nodes of a graph (the

@@ -1,0 +1,95 @@
+//! Graph tokens: an additional node a graph.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use candle_core::Tensor;
+
+use super::{BatchEdges, GraphBatch};
+use crate::error::Result;
+use crate::graph::{Offsets, PairLayout};
+
+impl GraphBatch {
+    /// The batch in which every graph has one more node, its token, before its own nodes. Tokens
+    /// have no edges; edges keep their order. Features and encodings of the batch are left out, as
+    /// they have no row for a token.
+    ///
+    /// The official Graphormer inserts tokens without renumbering the edges, which from then on
+    /// join other nodes than they should; here they join the nodes that they always did.
+    ///
+    /// # Errors
+    /// More nodes or pairs than 32-bit indices can address.
+    pub fn with_graph_tokens(&self) -> Result<Self> {
+        let node_ptr = Offsets::from_lengths(
+            self.node_ptr().lengths().map(|n| n.saturating_add(1)),
+            &self.device,
+        )?;
+        let pairs = PairLayout::new(&node_ptr)?;
+        let edges = self.edges.len();
+        let (mut sources, mut targets) = (Vec::with_capacity(edges), Vec::with_capacity(edges));
+        let mut edge_pairs = Vec::with_capacity(edges);
+        let mut in_degrees = Vec::with_capacity(pairs.num_nodes());
+        let mut out_degrees = Vec::with_capacity(pairs.num_nodes());
+        let graphs = self.node_ptr().ranges().zip(node_ptr.ranges());
+        for ((before, after), block) in graphs.zip(pairs.pair_ptr().ranges()) {
+            let shift = (after.start - before.start + 1) as u32;
+            let first = after.start as u32;
+            in_degrees.push(0);
+            out_degrees.push(0);
+            in_degrees.extend(before.clone().map(|node| self.edges.ptr.range(node).len()));
+            out_degrees.extend_from_slice(&self.out_degrees[before.clone()]);
+            let of_graph = edge_range(&self.edges.ptr, &before);
+            for edge in of_graph {
+                let source = self.edges.sources[edge] + shift;
+                let target = self.edges.targets[edge] + shift;
+                sources.push(source);
+                targets.push(target);
+                let row = (target - first) * after.len() as u32 + (source - first);
+                edge_pairs.push(block.start as u32 + row);
+            }
+        }
+        Ok(Self {
+            device: self.device.clone(),
+            edges: BatchEdges {
+                sources,
+                targets,
+                ptr: Offsets::from_lengths(in_degrees, &self.device)?,
+                input_position: self.edges.input_position.clone(),
+                tensors: OnceLock::new(),
+            },
+            pairs,
+            edge_pairs,
+            node_features: None,
+            edge_features: None,
+            out_degrees,
+            encodings: BTreeMap::new(),
+            graph_tokens: true,
+        })
+    }
+
+    /// Whether the first node of every graph is a token.
+    pub fn has_graph_tokens(&self) -> bool {
+        self.graph_tokens
+    }
+
+    /// `nodes` `[nodes, width]` without the rows of tokens, in the order of the graphs' own nodes;
+    /// unchanged for a batch without tokens.
+    ///
+    /// # Errors
+    /// Rows that are not the batch's nodes.
+    pub fn without_graph_tokens(&self, nodes: &Tensor) -> candle_core::Result<Tensor> {
+        if !self.graph_tokens {
+            return Ok(nodes.clone());
+        }
+        let own = self.node_ptr().ranges().flat_map(|nodes| nodes.skip(1));
+        let own: Vec<u32> = own.map(|node| node as u32).collect();
+        let count = own.len();
+        nodes.index_select(&Tensor::from_vec(own, count, &self.device)?, 0)
+    }
+}
+
+/// The edges into the nodes of `nodes`.
+fn edge_range(ptr: &Offsets, nodes: &std::ops::Range<usize>) -> std::ops::Range<usize> {
+    let ends = ptr.as_slice();
+    ends[nodes.start] as usize..ends[nodes.end] as usize
+}

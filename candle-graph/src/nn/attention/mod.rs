@@ -1,0 +1,116 @@
+//! Attention among all nodes of a graph: the kinds that GraphGPS puts beside message passing.
+
+mod big_bird;
+mod performer;
+mod softmax;
+
+use candle_core::{Result, Tensor, bail};
+use candle_nn::VarBuilder;
+use serde::{Deserialize, Serialize};
+
+pub use big_bird::{BigBird, BigBirdLayout};
+pub use performer::Performer;
+pub use softmax::MultiHeadAttention;
+
+use crate::graph::Offsets;
+use crate::ops::Activation;
+
+/// The kinds of attention among the nodes of a graph (the second half of `gt.layer_type` in
+/// GraphGPS).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum AttentionConfig {
+    /// Softmax attention (`Transformer`; `BiasedTransformer` when the node encoder makes a bias).
+    Softmax {
+        /// Number of heads, a divisor of the width (`gt.n_heads`).
+        heads: usize,
+    },
+    /// Linear attention with positive random features (`Performer`, FAVOR+).
+    Performer {
+        /// Number of heads (`gt.n_heads`).
+        heads: usize,
+        /// Width of a head: 64 in the official code, whatever the width of the model.
+        head_dim: usize,
+        /// Number of random features: ⌊head_dim·ln(head_dim)⌋ in the official code.
+        features: usize,
+    },
+    /// Block-sparse attention (`BigBird`).
+    BigBird {
+        /// Number of heads, a divisor of the width (`gt.n_heads`).
+        heads: usize,
+        /// Nodes in a block (`gt.bigbird.block_size`).
+        block_size: usize,
+        /// Random blocks that every block sees (`gt.bigbird.num_random_blocks`).
+        random_blocks: usize,
+        /// Whether the maps to queries, keys and values have a bias (`gt.bigbird.use_bias`).
+        use_bias: bool,
+        /// Between the two maps of the feed-forward block (`gt.bigbird.hidden_act`).
+        #[serde(default)]
+        activation: Activation,
+        /// Added to the variance in the layer norms (`gt.bigbird.layer_norm_eps`).
+        #[serde(default = "big_bird_norm_eps")]
+        norm_eps: f64,
+        /// Which length the blocks are laid out for.
+        #[serde(default)]
+        layout: BigBirdLayout,
+    },
+}
+
+/// The default of `gt.bigbird.layer_norm_eps`.
+fn big_bird_norm_eps() -> f64 {
+    1e-6
+}
+
+/// Attention among the nodes of every graph, of the kind that an [`AttentionConfig`] names.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Attention {
+    /// Every node sees every node, with optional biases of pairs.
+    Softmax(MultiHeadAttention),
+    /// Linear attention with positive random features.
+    Performer(Performer),
+    /// Block-sparse attention in a transformer layer of its own.
+    BigBird(BigBird),
+}
+
+impl Attention {
+    /// Loads the kind that `config` names for node states of `width` columns. The tensors are those
+    /// of [`MultiHeadAttention::new`], [`Performer::new`] or [`BigBird::new`].
+    ///
+    /// # Errors
+    /// Numbers that do not fit each other, tensors that are missing or of another shape.
+    pub fn new(config: &AttentionConfig, width: usize, vb: VarBuilder<'_>) -> Result<Self> {
+        Ok(match config {
+            AttentionConfig::Softmax { heads } => {
+                Self::Softmax(MultiHeadAttention::new(width, *heads, vb)?)
+            }
+            AttentionConfig::Performer { .. } => {
+                Self::Performer(Performer::new(config, width, vb)?)
+            }
+            AttentionConfig::BigBird { .. } => Self::BigBird(BigBird::new(config, width, vb)?),
+        })
+    }
+
+    /// Node states `[nodes, width]` to the same shape; `node_ptr` are the nodes of every graph.
+    /// `bias` `[pairs, heads]` is added to the logits of softmax attention, in the order of
+    /// [`PairLayout`](crate::graph::PairLayout).
+    ///
+    /// # Errors
+    /// Shapes that do not fit, a bias for a kind without logits of all pairs.
+    pub fn forward(
+        &self,
+        nodes: &Tensor,
+        node_ptr: &Offsets,
+        bias: Option<&Tensor>,
+    ) -> Result<Tensor> {
+        let name = match self {
+            Self::Softmax(layer) => return layer.forward(nodes, node_ptr, bias),
+            Self::Performer(layer) if bias.is_none() => return layer.forward(nodes, node_ptr),
+            Self::BigBird(layer) if bias.is_none() => return layer.forward(nodes, node_ptr),
+            Self::Performer(_) => "Performer",
+            Self::BigBird(_) => "BigBird",
+        };
+        bail!("{name} attention takes no bias of pairs: use softmax attention with it")
+    }
+}
