@@ -2,6 +2,7 @@
 
 use candle_graph::encodings::EncodingPlan;
 use candle_graph::graph::InputSchema;
+use candle_graph::nn::InvalidOption;
 use candle_nn::VarBuilder;
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +26,15 @@ impl ConfigError {
         Self {
             option: option.into(),
             problem: problem.into(),
+        }
+    }
+
+    /// An invalid option of the part of the configuration that is called `section`.
+    pub(crate) fn within(section: &str, invalid: InvalidOption) -> Self {
+        let InvalidOption { option, problem } = invalid;
+        match option.is_empty() {
+            true => Self::new(section, problem),
+            false => Self::new(format!("{section}.{option}"), problem),
         }
     }
 }

@@ -31,9 +31,9 @@ use candle_graph::ops::{
 };
 use candle_nn::VarBuilder;
 
+use crate::sections::NORM_EPS;
 use crate::{GraphModel, NodeStates, PredictionLevel, Trace};
 
-use config::NORM_EPS;
 pub use config::{GritAttentionConfig, GritConfig};
 
 /// The norms after a residual sum: LayerNorm, then BatchNorm, each optional.

@@ -1,8 +1,18 @@
 //! What the families of GraphGPS share: the sections of their configurations before and after the
 //! layers.
 
-use candle_graph::nn::{FeatureEncoderConfig, HeadConfig, NodeEncoderConfig, Pooling};
+use candle_core::Tensor;
+use candle_graph::encodings::EncodingPlan;
+use candle_graph::graph::{GraphBatch, InputSchema};
+use candle_graph::nn::{
+    FeatureEncoder, FeatureEncoderConfig, Head, HeadConfig, MessagePassingConfig, NodeEncoder,
+    NodeEncoderConfig, Pooling, batch_norm, linear, linear_no_bias, pool,
+};
+use candle_graph::ops::{self, Activation, Affine, LinearWeights, normalise_rows};
+use candle_nn::VarBuilder;
 use serde::{Deserialize, Serialize};
+
+use crate::{ConfigError, NodeStates, PredictionLevel, Trace};
 
 /// What stands before the layers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -39,7 +49,7 @@ pub struct PreLayersConfig {
     /// `gnn.batchnorm`.
     pub batch_norm: bool,
     /// `gnn.act`.
-    pub activation: candle_graph::ops::Activation,
+    pub activation: Activation,
     /// `gnn.l2norm`.
     pub normalise_rows: bool,
 }
@@ -60,6 +70,295 @@ pub struct OutputConfig {
 /// The eps of the norms in the official layers.
 pub(crate) const NORM_EPS: f64 = 1e-5;
 
-fn norm_eps() -> f64 {
+/// The default of every `norm_eps`.
+pub(crate) fn norm_eps() -> f64 {
     NORM_EPS
+}
+
+impl InputConfig {
+    /// Checks the sizes for a model of `width`.
+    ///
+    /// # Errors
+    /// The first option that rules a model out.
+    pub(crate) fn check(&self, width: usize) -> Result<(), ConfigError> {
+        let encoder = &self.node_encoder;
+        let states = self.pre_layers.as_ref().map_or(width, |pre| pre.input_dim);
+        let checked = encoder.check(states);
+        checked.map_err(|error| ConfigError::new("input.node_encoder", error.to_string()))?;
+        if let Some(edge_encoder) = &self.edge_encoder {
+            let checked = edge_encoder.check();
+            checked.map_err(|invalid| ConfigError::within("input.edge_encoder", invalid))?;
+        }
+        if !(self.norm_eps.is_finite() && self.norm_eps >= 0.0) {
+            return Err(ConfigError::new(
+                "input.norm_eps",
+                "it must be finite and not negative",
+            ));
+        }
+        if let Some(pre) = &self.pre_layers {
+            check_sizes(&[
+                ("input.pre_layers.input_dim", pre.input_dim),
+                ("input.pre_layers.layers", pre.layers),
+            ])?;
+        }
+        Ok(())
+    }
+
+    /// The features that the model reads, for node states of `width` and edge states of
+    /// `edge_width`.
+    pub(crate) fn schema(&self, width: usize, edge_width: usize) -> InputSchema {
+        let states = self.pre_layers.as_ref().map_or(width, |pre| pre.input_dim);
+        let edge = self.edge_encoder.as_ref();
+        InputSchema {
+            node: self.node_encoder.schema(states),
+            edge: edge.map(|e| e.schema(edge_width)).unwrap_or_default(),
+        }
+    }
+
+    /// The encodings that the encoders need.
+    pub(crate) fn encoding_plan(&self) -> candle_graph::Result<EncodingPlan> {
+        EncodingPlan::new(self.node_encoder.recipes())
+    }
+}
+
+impl OutputConfig {
+    /// Checks the sizes for node states of `width`.
+    pub(crate) fn check(&self, width: usize) -> Result<(), ConfigError> {
+        check_sizes(&[("output.dim", self.dim)])?;
+        let head = self.head.check(width);
+        head.map_err(|invalid| ConfigError::within("output.head", invalid))
+    }
+}
+
+/// The largest width or count that a configuration may ask for.
+const MAX_SIZE: usize = 1 << 20;
+
+/// Checks that every named size is within reason.
+pub(crate) fn check_sizes(sizes: &[(&str, usize)]) -> Result<(), ConfigError> {
+    for &(option, value) in sizes {
+        if !(1..=MAX_SIZE).contains(&value) {
+            return Err(ConfigError::new(
+                option,
+                format!("{value} is out of range, which is 1 to {MAX_SIZE}"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that `layer`, the value of `option`, works on what `input` makes.
+pub(crate) fn check_message_passing(
+    option: &str,
+    layer: &MessagePassingConfig,
+    width: usize,
+    input: &InputConfig,
+) -> Result<(), ConfigError> {
+    let checked = layer.check(width);
+    checked.map_err(|invalid| ConfigError::within(option, invalid))?;
+    if layer.reads_edges() && input.edge_encoder.is_none() {
+        return Err(ConfigError::new(
+            "input.edge_encoder",
+            "the message passing reads edge states, so the model needs an edge encoder",
+        ));
+    }
+    Ok(())
+}
+
+/// What the layers start from.
+#[derive(Debug)]
+pub(crate) struct Encoded {
+    /// Node states `[nodes, width]`; graph tokens included.
+    pub(crate) nodes: Tensor,
+    /// Edge states `[edges, edge_width]`.
+    pub(crate) edges: Option<Tensor>,
+    /// Positions whose distances scale messages, `[nodes, width]`.
+    pub(crate) positions: Option<Tensor>,
+    /// Bias of the attention logits, `[pairs, heads]`.
+    pub(crate) bias: Option<Tensor>,
+    /// The batch with graph tokens, when there are any.
+    pub(crate) with_tokens: Option<GraphBatch>,
+}
+
+/// The built input section.
+#[derive(Debug, Clone)]
+pub(crate) struct Input {
+    node_encoder: NodeEncoder,
+    edge_encoder: Option<FeatureEncoder>,
+    norms: Vec<Affine>,
+    pre_layers: Vec<PreLayer>,
+}
+
+/// One map of the perceptron before the layers.
+#[derive(Debug, Clone)]
+struct PreLayer {
+    map: LinearWeights,
+    norm: Option<Affine>,
+    activation: Activation,
+    normalise_rows: bool,
+}
+
+impl Input {
+    /// Loads `node_encoder.*`, `edge_encoder.*`, `node_encoder_norm.*`, `edge_encoder_norm.*` and
+    /// `pre_layers.{j}.{weight,bias}` with `pre_layers.{j}.norm.*`.
+    pub(crate) fn new(
+        config: &InputConfig,
+        width: usize,
+        edge_width: usize,
+        vb: &VarBuilder<'_>,
+    ) -> candle_graph::Result<Self> {
+        let states = (config.pre_layers.as_ref()).map_or(width, |pre| pre.input_dim);
+        let node_encoder = NodeEncoder::new(&config.node_encoder, states, vb.pp("node_encoder"))?;
+        let edge_encoder = match &config.edge_encoder {
+            Some(encoder) => Some(FeatureEncoder::new(
+                encoder,
+                edge_width,
+                vb.pp("edge_encoder"),
+            )?),
+            None => None,
+        };
+        let mut norms = Vec::new();
+        for (on, name) in [
+            (config.node_norm, "node_encoder_norm"),
+            (config.edge_norm, "edge_encoder_norm"),
+        ] {
+            if on {
+                norms.push(batch_norm(states, config.norm_eps, vb.pp(name))?);
+            }
+        }
+        let mut pre_layers = Vec::new();
+        if let Some(pre) = &config.pre_layers {
+            for j in 0..pre.layers {
+                let vb = vb.pp("pre_layers").pp(j);
+                let inputs = if j == 0 { pre.input_dim } else { width };
+                pre_layers.push(PreLayer {
+                    map: match pre.batch_norm {
+                        true => linear_no_bias(inputs, width, vb.clone())?,
+                        false => linear(inputs, width, vb.clone())?,
+                    },
+                    norm: match pre.batch_norm {
+                        true => Some(batch_norm(width, config.norm_eps, vb.pp("norm"))?),
+                        false => None,
+                    },
+                    activation: pre.activation,
+                    normalise_rows: pre.normalise_rows,
+                });
+            }
+        }
+        Ok(Self {
+            node_encoder,
+            edge_encoder,
+            norms,
+            pre_layers,
+        })
+    }
+
+    /// Encodes the features of `batch`. Records `encoder.node`, `encoder.edge` and
+    /// `encoder.positions`.
+    pub(crate) fn forward(
+        &self,
+        batch: &GraphBatch,
+        trace: &mut Trace,
+    ) -> candle_graph::Result<Encoded> {
+        let encoded = self.node_encoder.forward(batch)?;
+        let mut nodes = encoded.nodes;
+        for norm in &self.norms {
+            nodes = norm.forward(&nodes)?;
+        }
+        let edges = match &self.edge_encoder {
+            Some(encoder) => Some(encoder.forward(batch.edge_features(), batch.edges().len())?),
+            None => None,
+        };
+        trace.record(|| "encoder.node".to_string(), &nodes);
+        if let Some(edges) = &edges {
+            trace.record(|| "encoder.edge".to_string(), edges);
+        }
+        if let Some(positions) = &encoded.positions {
+            trace.record(|| "encoder.positions".to_string(), positions);
+        }
+        for layer in &self.pre_layers {
+            nodes = layer.forward(&nodes)?;
+        }
+        Ok(Encoded {
+            nodes,
+            edges,
+            positions: encoded.positions,
+            bias: encoded.bias,
+            with_tokens: encoded.token_batch,
+        })
+    }
+}
+
+impl PreLayer {
+    fn forward(&self, nodes: &Tensor) -> candle_core::Result<Tensor> {
+        let x = match &self.norm {
+            Some(norm) => {
+                let x = ops::linear(nodes, &self.map, Activation::Identity)?;
+                self.activation.forward(&norm.forward(&x)?)?
+            }
+            None => ops::linear(nodes, &self.map, self.activation)?,
+        };
+        match self.normalise_rows {
+            true => normalise_rows(&x),
+            false => Ok(x),
+        }
+    }
+}
+
+/// The built output section.
+#[derive(Debug, Clone)]
+pub(crate) struct Output {
+    pooling: Pooling,
+    level: PredictionLevel,
+    head: Head,
+}
+
+impl Output {
+    /// Loads the head's tensors.
+    pub(crate) fn new(
+        config: &OutputConfig,
+        width: usize,
+        vb: VarBuilder<'_>,
+    ) -> candle_core::Result<Self> {
+        Ok(Self {
+            pooling: config.pooling,
+            level: match config.head.is_graph_level() {
+                true => PredictionLevel::Graph,
+                false => PredictionLevel::Node,
+            },
+            head: Head::new(&config.head, width, config.dim, vb)?,
+        })
+    }
+
+    /// What the predictions are for.
+    pub(crate) fn level(&self) -> PredictionLevel {
+        self.level
+    }
+
+    /// Graph states `[graphs, width]`.
+    pub(crate) fn pool(
+        &self,
+        states: &NodeStates,
+        batch: &GraphBatch,
+    ) -> candle_graph::Result<Tensor> {
+        Ok(pool(states.all(), states.batch(batch), self.pooling)?)
+    }
+
+    /// Predictions. Records `pooled` (graph level only) and `prediction`.
+    pub(crate) fn forward(
+        &self,
+        states: &NodeStates,
+        batch: &GraphBatch,
+        trace: &mut Trace,
+    ) -> candle_graph::Result<Tensor> {
+        let prediction = match self.level {
+            PredictionLevel::Graph => {
+                let pooled = self.pool(states, batch)?;
+                trace.record(|| "pooled".to_string(), &pooled);
+                self.head.forward(&pooled)?
+            }
+            PredictionLevel::Node => self.head.forward(&states.clone().into_nodes()?)?,
+        };
+        trace.record(|| "prediction".to_string(), &prediction);
+        Ok(prediction)
+    }
 }

@@ -4,7 +4,7 @@ use candle_core::{DType, Result, Tensor, bail};
 use candle_nn::VarBuilder;
 use serde::{Deserialize, Serialize};
 
-use super::linear;
+use super::{InvalidOption, linear};
 use crate::graph::{BatchFeatures, FeatureSchema};
 use crate::ops::{self, Activation, LinearWeights};
 
@@ -32,6 +32,28 @@ pub enum FeatureEncoderConfig {
 }
 
 impl FeatureEncoderConfig {
+    /// Checks that an encoder can be built.
+    ///
+    /// # Errors
+    /// What rules it out.
+    pub fn check(&self) -> std::result::Result<(), InvalidOption> {
+        let sizes = match self {
+            Self::Embedding { tables } => tables.as_slice(),
+            Self::Linear { width } => std::slice::from_ref(width),
+            Self::Dummy | Self::Raw => return Ok(()),
+        };
+        if sizes.is_empty() || sizes.contains(&0) {
+            return Err(InvalidOption::new("", "a table or input of size 0"));
+        }
+        match sizes.iter().find(|&&size| u32::try_from(size).is_err()) {
+            Some(size) => Err(InvalidOption::new(
+                "",
+                format!("a table or input of size {size} passes 32 bits"),
+            )),
+            None => Ok(()),
+        }
+    }
+
     /// What the encoder expects of a graph, for a model of width `width`.
     pub fn schema(&self, width: usize) -> FeatureSchema {
         match self {

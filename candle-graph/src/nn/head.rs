@@ -4,7 +4,7 @@ use candle_core::{Result, Tensor};
 use candle_nn::VarBuilder;
 use serde::{Deserialize, Serialize};
 
-use super::linear;
+use super::{InvalidOption, linear};
 use crate::ops::{self, Activation, LinearWeights};
 
 /// Which head a model ends with (`gnn.head`).
@@ -35,6 +35,29 @@ impl HeadConfig {
     /// Whether the head predicts for graphs (after pooling) rather than for nodes.
     pub fn is_graph_level(&self) -> bool {
         !matches!(self, Self::InductiveNode { .. })
+    }
+
+    /// Checks that a head on states of `width` columns can be built.
+    ///
+    /// # Errors
+    /// What rules it out.
+    pub fn check(&self, width: usize) -> std::result::Result<(), InvalidOption> {
+        const MAX_LAYERS: usize = 1 << 20;
+        match self {
+            Self::SanGraph { .. } if width < 4 => Err(InvalidOption::new(
+                "",
+                format!("san_graph quarters hidden_dim, which must be at least 4 and is {width}"),
+            )),
+            Self::Graph { layers } | Self::InductiveNode { layers }
+                if !(1..=MAX_LAYERS).contains(layers) =>
+            {
+                Err(InvalidOption::new(
+                    "layers",
+                    format!("{layers} is out of range, which is 1 to {MAX_LAYERS}"),
+                ))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Widths from input to output.

@@ -4,6 +4,7 @@ mod attention;
 mod degree_scaler;
 mod feature_encoder;
 mod head;
+mod invalid_option;
 mod linear;
 mod message_passing;
 mod node_encoder;
@@ -18,6 +19,7 @@ pub use attention::{
 pub use degree_scaler::DegreeScaler;
 pub use feature_encoder::{FeatureEncoder, FeatureEncoderConfig};
 pub use head::{Head, HeadConfig};
+pub use invalid_option::InvalidOption;
 pub use linear::{linear, linear_no_bias};
 pub use message_passing::MessagePassingConfig;
 pub use node_encoder::{NodeEncoder, NodeEncoderConfig, NodeEncoding};

@@ -41,6 +41,22 @@ impl NodeEncoderConfig {
         None
     }
 
+    /// Whether the encoder makes positions whose distances scale messages (`EquivStableLapPE`).
+    pub fn has_positions(&self) -> bool {
+        let mut positional = self.positional.iter();
+        positional.any(|encoder| matches!(encoder, PositionalEncoderConfig::EquivStable { .. }))
+    }
+
+    /// Heads of the attention bias that the encoder makes, if it makes one (`GraphormerBias`).
+    pub fn bias_heads(&self) -> Option<usize> {
+        self.positional.iter().find_map(|encoder| match encoder {
+            PositionalEncoderConfig::Graphormer { recipe, heads, .. } if !recipe.degrees_only => {
+                Some(*heads)
+            }
+            _ => None,
+        })
+    }
+
     /// The encodings that the encoder reads.
     pub fn recipes(&self) -> Vec<EncodingRecipe> {
         Vec::new()

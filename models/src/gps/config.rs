@@ -1,10 +1,13 @@
 //! The configuration of GraphGPS.
 
+use candle_graph::encodings::EncodingPlan;
+use candle_graph::graph::InputSchema;
 use candle_graph::nn::{AttentionConfig, MessagePassingConfig};
 use candle_graph::ops::Activation;
 use serde::{Deserialize, Serialize};
 
-use crate::sections::{InputConfig, OutputConfig};
+use crate::ConfigError;
+use crate::sections::{InputConfig, OutputConfig, check_message_passing, check_sizes};
 
 /// Everything that shapes a GraphGPS model (`GPSModel`). The official option stands behind every
 /// field.
@@ -44,4 +47,75 @@ pub enum GpsNorm {
     /// One mean and variance over all nodes and channels of a graph (`gt.layer_norm`, PyG's
     /// `LayerNorm` in its graph mode).
     GraphLayer,
+}
+
+impl GpsConfig {
+    /// Checks that a model can be built.
+    ///
+    /// # Errors
+    /// The first option that rules it out.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        check_sizes(&[("hidden_dim", self.hidden_dim), ("layers", self.layers)])?;
+        self.input.check(self.hidden_dim)?;
+        self.output.check(self.hidden_dim)?;
+        let encoder = &self.input.node_encoder;
+        if self.local.is_none() && self.attention.is_none() {
+            return Err(ConfigError::new(
+                "local",
+                "a layer needs message passing or attention",
+            ));
+        }
+        if let Some(local) = &self.local {
+            check_message_passing("local", local, self.hidden_dim, &self.input)?;
+        }
+        if encoder.has_positions() && !self.local.as_ref().is_some_and(|l| l.takes_positions()) {
+            return Err(ConfigError::new(
+                "local",
+                "EquivStable positions scale the messages of GINE or GatedGCN; others cannot use them",
+            ));
+        }
+        if let Some(attention) = &self.attention {
+            let checked = attention.check(self.hidden_dim);
+            checked.map_err(|invalid| ConfigError::within("attention", invalid))?;
+        }
+        if let Some(bias_heads) = encoder.bias_heads() {
+            match &self.attention {
+                Some(AttentionConfig::Softmax { heads }) if *heads == bias_heads => {}
+                Some(AttentionConfig::Softmax { heads }) => {
+                    return Err(ConfigError::new(
+                        "attention.heads",
+                        format!("{heads}, but the attention bias has {bias_heads}"),
+                    ));
+                }
+                _ => {
+                    return Err(ConfigError::new(
+                        "attention",
+                        "an attention bias needs softmax attention",
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Width of the edge states.
+    pub(super) fn edge_width(&self) -> usize {
+        match &self.local {
+            Some(local) => local.edge_width(self.hidden_dim),
+            None => self.hidden_dim,
+        }
+    }
+
+    /// The features that the model reads.
+    pub fn input_schema(&self) -> InputSchema {
+        self.input.schema(self.hidden_dim, self.edge_width())
+    }
+
+    /// The encodings that the model needs.
+    ///
+    /// # Errors
+    /// A recipe with impossible parameters.
+    pub fn encoding_plan(&self) -> candle_graph::Result<EncodingPlan> {
+        self.input.encoding_plan()
+    }
 }

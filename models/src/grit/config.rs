@@ -7,6 +7,7 @@ use candle_graph::ops::Activation;
 use serde::{Deserialize, Serialize};
 
 use crate::ConfigError;
+use crate::sections::{check_sizes, norm_eps};
 
 /// Everything that shapes a GRIT model. The official option stands behind every field.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -97,41 +98,18 @@ fn yes() -> bool {
     true
 }
 
-/// The largest width or count that a configuration may ask for.
-const MAX_SIZE: usize = 1 << 20;
-
-/// The eps of every norm in the official layers.
-pub(super) const NORM_EPS: f64 = 1e-5;
-
-fn norm_eps() -> f64 {
-    NORM_EPS
-}
-
 impl GritConfig {
     /// Checks that a model can be built.
     ///
     /// # Errors
     /// The first option that rules it out.
     pub fn check(&self) -> std::result::Result<(), ConfigError> {
-        let head_layers = match self.head {
-            HeadConfig::Graph { layers } | HeadConfig::InductiveNode { layers } => layers,
-            _ => 1,
-        };
-        let positive = [
+        check_sizes(&[
             ("hidden_dim", self.hidden_dim),
             ("layers", self.layers),
             ("heads", self.heads),
             ("output_dim", self.output_dim),
-            ("head.layers", head_layers),
-        ];
-        for (option, value) in positive {
-            if !(1..=MAX_SIZE).contains(&value) {
-                return Err(ConfigError::new(
-                    option,
-                    format!("{value} is out of range, which is 1 to {MAX_SIZE}"),
-                ));
-            }
-        }
+        ])?;
         if let Err(error) = self.encoding_plan() {
             return Err(ConfigError::new("rrwp.steps", error.to_string()));
         }
@@ -153,30 +131,13 @@ impl GritConfig {
                 "it must be finite and not negative",
             ));
         }
-        if matches!(self.head, HeadConfig::SanGraph { .. }) && self.hidden_dim < 4 {
-            return Err(ConfigError::new(
-                "head",
-                "san_graph quarters hidden_dim, which must be at least 4",
-            ));
-        }
-        for (option, encoder) in [
-            ("node_encoder", Some(&self.node_encoder)),
-            ("edge_encoder", self.edge_encoder.as_ref()),
-        ] {
-            let sizes = match encoder {
-                Some(FeatureEncoderConfig::Embedding { tables }) => tables.as_slice(),
-                Some(FeatureEncoderConfig::Linear { width }) => std::slice::from_ref(width),
-                _ => continue,
-            };
-            if sizes.is_empty() || sizes.contains(&0) {
-                return Err(ConfigError::new(option, "a table or input of size 0"));
-            }
-            if let Some(size) = sizes.iter().find(|&&size| u32::try_from(size).is_err()) {
-                return Err(ConfigError::new(
-                    option,
-                    format!("a table or input of size {size} passes 32 bits"),
-                ));
-            }
+        let head = self.head.check(self.hidden_dim);
+        head.map_err(|invalid| ConfigError::within("head", invalid))?;
+        let node = self.node_encoder.check();
+        node.map_err(|invalid| ConfigError::within("node_encoder", invalid))?;
+        if let Some(edge_encoder) = &self.edge_encoder {
+            let edge = edge_encoder.check();
+            edge.map_err(|invalid| ConfigError::within("edge_encoder", invalid))?;
         }
         Ok(())
     }

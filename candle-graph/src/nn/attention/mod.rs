@@ -12,6 +12,7 @@ pub use big_bird::{BigBird, BigBirdLayout};
 pub use performer::Performer;
 pub use softmax::MultiHeadAttention;
 
+use super::InvalidOption;
 use crate::graph::Offsets;
 use crate::ops::Activation;
 
@@ -55,6 +56,62 @@ pub enum AttentionConfig {
         #[serde(default)]
         layout: BigBirdLayout,
     },
+}
+
+impl AttentionConfig {
+    /// The largest head and number of random features that are taken.
+    const MAX_SIZE: usize = 1 << 16;
+
+    /// Checks that attention of `width` columns can be built.
+    ///
+    /// # Errors
+    /// What rules it out.
+    pub fn check(&self, width: usize) -> std::result::Result<(), InvalidOption> {
+        let range = |name: &str, value: usize| match (1..=Self::MAX_SIZE).contains(&value) {
+            true => Ok(()),
+            false => Err(InvalidOption::new(
+                name,
+                format!("{value} is out of range, which is 1 to {}", Self::MAX_SIZE),
+            )),
+        };
+        let divides = |heads: usize| match heads > 0 && width.is_multiple_of(heads) {
+            true => Ok(()),
+            false => Err(InvalidOption::new(
+                "heads",
+                format!("{heads} does not divide a width of {width}"),
+            )),
+        };
+        match self {
+            Self::Softmax { heads } => divides(*heads),
+            Self::Performer {
+                heads,
+                head_dim,
+                features,
+            } => {
+                range("heads", *heads)?;
+                range("head_dim", *head_dim)?;
+                range("features", *features)
+            }
+            Self::BigBird {
+                heads,
+                block_size,
+                random_blocks,
+                norm_eps,
+                ..
+            } => {
+                divides(*heads)?;
+                range("block_size", *block_size)?;
+                range("random_blocks", *random_blocks)?;
+                match norm_eps.is_finite() && *norm_eps >= 0.0 {
+                    true => Ok(()),
+                    false => Err(InvalidOption::new(
+                        "norm_eps",
+                        "it must be finite and not negative",
+                    )),
+                }
+            }
+        }
+    }
 }
 
 /// The default of `gt.bigbird.layer_norm_eps`.

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::nn::InvalidOption;
 use crate::ops::Activation;
 
 /// The kinds of message passing (the first half of `gt.layer_type` in GraphGPS).
@@ -52,6 +53,25 @@ impl MessagePassingConfig {
         match self {
             Self::Pna => width.min(128),
             _ => width,
+        }
+    }
+
+    /// Whether distances between positions may scale the messages (`posenc_EquivStableLapPE`).
+    pub fn takes_positions(&self) -> bool {
+        matches!(self, Self::Gine { .. } | Self::GatedGcn { .. })
+    }
+
+    /// Checks that a layer of `width` columns can be built.
+    ///
+    /// # Errors
+    /// What rules it out.
+    pub fn check(&self, width: usize) -> Result<(), InvalidOption> {
+        match self {
+            Self::Gat { heads } if *heads == 0 || !width.is_multiple_of(*heads) => {
+                let problem = format!("{heads} does not divide a width of {width}");
+                Err(InvalidOption::new("heads", problem))
+            }
+            _ => Ok(()),
         }
     }
 }
