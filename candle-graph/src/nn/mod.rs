@@ -21,7 +21,7 @@ pub use feature_encoder::{FeatureEncoder, FeatureEncoderConfig};
 pub use head::{Head, HeadConfig};
 pub use invalid_option::InvalidOption;
 pub use linear::{linear, linear_no_bias};
-pub use message_passing::MessagePassingConfig;
+pub use message_passing::{MessageInput, MessageOutput, MessagePassing, MessagePassingConfig};
 pub use node_encoder::{NodeEncoder, NodeEncoderConfig, NodeEncoding};
 pub use norm::{batch_norm, layer_norm};
 pub use pooling::{Pooling, pool};
