@@ -21,7 +21,7 @@ pub use head::{Head, HeadConfig};
 pub use linear::{linear, linear_no_bias};
 pub use message_passing::MessagePassingConfig;
 pub use node_encoder::NodeEncoderConfig;
-pub use norm::{batch_norm, layer_norm};
+pub use norm::{GraphLayerNorm, batch_norm, layer_norm};
 pub use pooling::{Pooling, pool};
 pub use positional_encoder::{
     EigenvectorSet, KernelEncoder, PositionalEncoderConfig, SignInvariantPooling,
