@@ -7,7 +7,9 @@ use candle_nn::VarBuilder;
 use serde::{Deserialize, Serialize};
 
 use crate::GraphModel;
+use crate::gps::{Gps, GpsConfig};
 use crate::grit::{Grit, GritConfig};
+use crate::mpnn::{Mpnn, MpnnConfig};
 
 /// A configuration that no model can be built from.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -46,16 +48,22 @@ impl ConfigError {
 pub enum ModelConfig {
     /// GRIT.
     Grit(GritConfig),
+    /// GraphGPS.
+    Gps(GpsConfig),
+    /// Plain message passing networks.
+    Mpnn(MpnnConfig),
 }
 
 impl ModelConfig {
     /// The values that `model_type` may have.
-    pub const MODEL_TYPES: &'static [&'static str] = &["grit"];
+    pub const MODEL_TYPES: &'static [&'static str] = &["grit", "gps", "mpnn"];
 
     /// The value of `model_type`.
     pub fn model_type(&self) -> &'static str {
         match self {
             Self::Grit(_) => "grit",
+            Self::Gps(_) => "gps",
+            Self::Mpnn(_) => "mpnn",
         }
     }
 
@@ -66,6 +74,8 @@ impl ModelConfig {
     pub fn check(&self) -> Result<(), ConfigError> {
         match self {
             Self::Grit(config) => config.check(),
+            Self::Gps(config) => config.check(),
+            Self::Mpnn(config) => config.check(),
         }
     }
 
@@ -73,6 +83,8 @@ impl ModelConfig {
     pub fn input_schema(&self) -> InputSchema {
         match self {
             Self::Grit(config) => config.input_schema(),
+            Self::Gps(config) => config.input_schema(),
+            Self::Mpnn(config) => config.input_schema(),
         }
     }
 
@@ -83,6 +95,8 @@ impl ModelConfig {
     pub fn encoding_plan(&self) -> candle_graph::Result<EncodingPlan> {
         match self {
             Self::Grit(config) => config.encoding_plan(),
+            Self::Gps(config) => config.encoding_plan(),
+            Self::Mpnn(config) => config.encoding_plan(),
         }
     }
 
@@ -93,6 +107,8 @@ impl ModelConfig {
     pub fn build(&self, vb: VarBuilder<'_>) -> candle_graph::Result<Box<dyn GraphModel>> {
         match self {
             Self::Grit(config) => Ok(Box::new(Grit::new(config, vb)?)),
+            Self::Gps(config) => Ok(Box::new(Gps::new(config, vb)?)),
+            Self::Mpnn(config) => Ok(Box::new(Mpnn::new(config, vb)?)),
         }
     }
 }

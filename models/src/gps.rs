@@ -1,6 +1,292 @@
 //! GraphGPS, "Recipe for a General, Powerful, Scalable Graph Transformer" (Rampášek et al., NeurIPS
 //! 2022).
+//!
+//! Every layer runs message passing along the edges and attention among all nodes of a graph from
+//! the same node states, each with a residual sum and a norm; the two results are added and go
+//! through a feed-forward block.
+//!
+//! Facts of the official implementation (rampasek/GraphGPS) that the paper does not show: GatedGCN
+//! has its own norm, activation and residual sum, so it gets no second residual sum, but the layer's
+//! norm all the same, and its edge states go to the next layer; both encoder norms act on the node
+//! states, the one of the edge encoder too; LayerNorm is taken over a whole graph. Where the official
+//! code pads and the padding leaks into results (Performer), or misses a node (EquivStable GINE,
+//! edges beside a graph token), this is the mathematics that was meant; see the layers in
+//! [`candle_graph::nn`].
+//!
+//! Recorded activations: `encoder.node` `[nodes, D]`, `encoder.edge` `[edges, D]`,
+//! `encoder.positions` `[nodes, D]` (EquivStable), and for every layer `layers.{i}.node`,
+//! `layers.{i}.edge`, `layers.{i}.local` `[nodes, D]` (the message passing's result),
+//! `layers.{i}.attention` `[nodes, D]` (the attention's result); at the end `pooled` and
+//! `prediction`. Rows of graph tokens are included.
 
 mod config;
 
+use candle_core::{Result, Tensor};
+use candle_graph::encodings::EncodingPlan;
+use candle_graph::graph::{GraphBatch, InputSchema};
+use candle_graph::nn::{
+    Attention, GraphLayerNorm, MessageInput, MessagePassing, MessagePassingConfig, batch_norm,
+    linear,
+};
+use candle_graph::ops::{self, Activation, Affine, LinearWeights, residual_affine};
+use candle_nn::VarBuilder;
+
+use crate::sections::{Input, NORM_EPS, Output};
+use crate::{GraphModel, NodeStates, PredictionLevel, Trace};
+
 pub use config::{GpsConfig, GpsNorm};
+
+/// The norm after a residual sum.
+#[derive(Debug, Clone)]
+enum Norm {
+    None,
+    Batch(Affine),
+    Graph(GraphLayerNorm),
+}
+
+impl Norm {
+    fn new(config: &GpsConfig, vb: VarBuilder<'_>) -> Result<Self> {
+        let width = config.hidden_dim;
+        Ok(match config.norm {
+            GpsNorm::None => Self::None,
+            GpsNorm::Batch => Self::Batch(batch_norm(width, NORM_EPS, vb)?),
+            GpsNorm::GraphLayer => Self::Graph(GraphLayerNorm::new(width, NORM_EPS, vb)?),
+        })
+    }
+
+    /// `norm(x)`.
+    fn forward(&self, x: &Tensor, batch: &GraphBatch) -> Result<Tensor> {
+        match self {
+            Self::None => Ok(x.clone()),
+            Self::Batch(affine) => affine.forward(x),
+            Self::Graph(norm) => norm.forward(x, batch.node_ptr()),
+        }
+    }
+
+    /// `norm(residual + x) + add`.
+    fn residual(
+        &self,
+        residual: &Tensor,
+        x: &Tensor,
+        add: Option<&Tensor>,
+        batch: &GraphBatch,
+    ) -> Result<Tensor> {
+        match self {
+            Self::None => residual_affine(residual, x, None, add),
+            Self::Batch(affine) => residual_affine(residual, x, Some(affine), add),
+            Self::Graph(norm) => {
+                let sum = (residual + x)?;
+                let normed = norm.forward(&sum, batch.node_ptr())?;
+                match add {
+                    Some(add) => normed + add,
+                    None => Ok(normed),
+                }
+            }
+        }
+    }
+}
+
+/// Message passing with its norm.
+#[derive(Debug, Clone)]
+struct Local {
+    message_passing: MessagePassing,
+    /// Whether the layer adds the states it started from.
+    residual: bool,
+    norm: Norm,
+}
+
+/// One layer.
+#[derive(Debug, Clone)]
+struct Layer {
+    local: Option<Local>,
+    attention: Option<(Attention, Norm)>,
+    feed_forward: [LinearWeights; 2],
+    activation: Activation,
+    norm: Norm,
+}
+
+impl Layer {
+    fn new(config: &GpsConfig, vb: VarBuilder<'_>) -> Result<Self> {
+        let width = config.hidden_dim;
+        let gate = config.input.node_encoder.has_positions();
+        Ok(Self {
+            local: match &config.local {
+                Some(local) => Some(Local {
+                    message_passing: MessagePassing::new(local, width, gate, vb.pp("local"))?,
+                    residual: !matches!(local, MessagePassingConfig::GatedGcn { .. }),
+                    norm: Norm::new(config, vb.pp("norm_local"))?,
+                }),
+                None => None,
+            },
+            attention: match &config.attention {
+                Some(attention) => Some((
+                    Attention::new(attention, width, vb.pp("attention"))?,
+                    Norm::new(config, vb.pp("norm_attention"))?,
+                )),
+                None => None,
+            },
+            feed_forward: [
+                linear(width, 2 * width, vb.pp("feed_forward.input"))?,
+                linear(2 * width, width, vb.pp("feed_forward.output"))?,
+            ],
+            activation: config.activation,
+            norm: Norm::new(config, vb.pp("norm_feed_forward"))?,
+        })
+    }
+
+    /// The states of the next layer.
+    fn forward(
+        &self,
+        index: usize,
+        states: States,
+        context: &Context<'_>,
+        trace: &mut Trace,
+    ) -> Result<States> {
+        let States { nodes, mut edges } = states;
+        let batch = context.batch;
+        let mut sum: Option<Tensor> = None;
+        if let Some(local) = &self.local {
+            let output = local.message_passing.forward(MessageInput {
+                nodes: &nodes,
+                edge_states: edges.as_ref(),
+                edges: batch.edges(),
+                positions: context.positions,
+            })?;
+            trace.record(|| format!("layers.{index}.local"), &output.nodes);
+            edges = output.edge_states.or(edges);
+            sum = Some(match local.residual {
+                true => local.norm.residual(&nodes, &output.nodes, None, batch)?,
+                false => local.norm.forward(&output.nodes, batch)?,
+            });
+        }
+        if let Some((attention, norm)) = &self.attention {
+            let attended = attention.forward(&nodes, batch.node_ptr(), context.bias)?;
+            trace.record(|| format!("layers.{index}.attention"), &attended);
+            sum = Some(norm.residual(&nodes, &attended, sum.as_ref(), batch)?);
+        }
+        // A layer without either is refused by the configuration.
+        let nodes = sum.unwrap_or(nodes);
+        let [input, output] = &self.feed_forward;
+        let hidden = ops::linear(&nodes, input, self.activation)?;
+        let hidden = ops::linear(&hidden, output, Activation::Identity)?;
+        let nodes = self.norm.residual(&nodes, &hidden, None, batch)?;
+        trace.record(|| format!("layers.{index}.node"), &nodes);
+        if let Some(edges) = &edges {
+            trace.record(|| format!("layers.{index}.edge"), edges);
+        }
+        Ok(States { nodes, edges })
+    }
+}
+
+/// What a layer reads and makes.
+struct States {
+    /// `[nodes, D]`.
+    nodes: Tensor,
+    /// `[edges, D]`.
+    edges: Option<Tensor>,
+}
+
+/// What all layers read of a batch.
+struct Context<'a> {
+    batch: &'a GraphBatch,
+    positions: Option<&'a Tensor>,
+    bias: Option<&'a Tensor>,
+}
+
+/// The GraphGPS model.
+#[derive(Debug, Clone)]
+pub struct Gps {
+    config: GpsConfig,
+    schema: InputSchema,
+    plan: EncodingPlan,
+    input: Input,
+    layers: Vec<Layer>,
+    output: Output,
+}
+
+impl Gps {
+    /// Builds the model from its weights.
+    ///
+    /// # Errors
+    /// An impossible configuration, a missing or mis-shaped tensor.
+    pub fn new(config: &GpsConfig, vb: VarBuilder<'_>) -> candle_graph::Result<Self> {
+        config.check().map_err(candle_core::Error::wrap)?;
+        let width = config.hidden_dim;
+        let layers = (0..config.layers)
+            .map(|i| Layer::new(config, vb.pp("layers").pp(i)))
+            .collect::<Result<_>>()?;
+        Ok(Self {
+            schema: config.input_schema(),
+            plan: config.encoding_plan()?,
+            input: Input::new(&config.input, width, config.edge_width(), &vb)?,
+            layers,
+            output: Output::new(&config.output, width, vb.pp("head"))?,
+            config: config.clone(),
+        })
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &GpsConfig {
+        &self.config
+    }
+}
+
+impl GraphModel for Gps {
+    fn input_schema(&self) -> &InputSchema {
+        &self.schema
+    }
+
+    fn encoding_plan(&self) -> &EncodingPlan {
+        &self.plan
+    }
+
+    fn has_pair_state(&self) -> bool {
+        self.config.input.node_encoder.bias_heads().is_some()
+    }
+
+    fn prediction_level(&self) -> PredictionLevel {
+        self.output.level()
+    }
+
+    fn output_dim(&self) -> usize {
+        self.config.output.dim
+    }
+
+    fn embedding_dim(&self) -> usize {
+        self.config.hidden_dim
+    }
+
+    fn node_states(
+        &self,
+        batch: &GraphBatch,
+        trace: &mut Trace,
+    ) -> candle_graph::Result<NodeStates> {
+        let encoded = self.input.forward(batch, trace)?;
+        let context = Context {
+            batch: encoded.with_tokens.as_ref().unwrap_or(batch),
+            positions: encoded.positions.as_ref(),
+            bias: encoded.bias.as_ref(),
+        };
+        let mut states = States {
+            nodes: encoded.nodes,
+            edges: encoded.edges,
+        };
+        for (i, layer) in self.layers.iter().enumerate() {
+            states = layer.forward(i, states, &context, trace)?;
+        }
+        Ok(NodeStates::with_tokens(states.nodes, encoded.with_tokens))
+    }
+
+    fn pool(&self, states: &NodeStates, batch: &GraphBatch) -> candle_graph::Result<Tensor> {
+        self.output.pool(states, batch)
+    }
+
+    fn head(
+        &self,
+        states: &NodeStates,
+        batch: &GraphBatch,
+        trace: &mut Trace,
+    ) -> candle_graph::Result<Tensor> {
+        self.output.forward(states, batch, trace)
+    }
+}

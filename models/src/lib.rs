@@ -9,6 +9,7 @@
 mod config;
 pub mod gps;
 pub mod grit;
+pub mod mpnn;
 mod model;
 mod predictor;
 pub mod sections;

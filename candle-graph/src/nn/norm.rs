@@ -1,9 +1,10 @@
 //! Loading of normalisation layers.
 
-use candle_core::{DType, Result};
+use candle_core::{D, DType, Result, Tensor, bail};
 use candle_nn::VarBuilder;
 
-use crate::ops::{Affine, LayerNorm};
+use crate::graph::Offsets;
+use crate::ops::{Affine, LayerNorm, Reduction, segment_reduce};
 
 /// Batch normalisation in evaluation mode, with its running statistics (`running_mean`,
 /// `running_var`, `weight`, `bias`, each `[width]`) folded into one affine map. The fold is done in
@@ -27,11 +28,56 @@ pub fn layer_norm(width: usize, eps: f64, vb: VarBuilder<'_>) -> Result<LayerNor
     })
 }
 
+/// Layer normalisation with one mean and one variance over all nodes and columns of a graph, then
+/// an affine map of the columns: PyG's `LayerNorm` in its graph mode (`gt.layer_norm` of GraphGPS).
+#[derive(Debug, Clone)]
+pub struct GraphLayerNorm {
+    weight: Tensor,
+    bias: Tensor,
+    eps: f64,
+}
+
+impl GraphLayerNorm {
+    /// Loads `weight` and `bias`, each `[width]`. `eps` is added to the variance.
+    ///
+    /// # Errors
+    /// A width of 0, tensors that are missing or of another shape.
+    pub fn new(width: usize, eps: f64, vb: VarBuilder<'_>) -> Result<Self> {
+        if width == 0 {
+            bail!("graph-mode layer norm: a width of 0");
+        }
+        Ok(Self {
+            weight: vb.get(width, "weight")?,
+            bias: vb.get(width, "bias")?,
+            eps,
+        })
+    }
+
+    /// Normalises node states `[nodes, width]`; `node_ptr` are the nodes of every graph.
+    ///
+    /// # Errors
+    /// Shapes that do not fit.
+    pub fn forward(&self, x: &Tensor, node_ptr: &Offsets) -> Result<Tensor> {
+        // All rows of a graph are of one width: its mean is the mean of their means.
+        let of_graphs = |x: &Tensor| {
+            let rows = x.mean_keepdim(D::Minus1)?;
+            segment_reduce(&rows, node_ptr, Reduction::Mean)
+        };
+        let to_nodes = |graphs: Tensor| graphs.index_select(node_ptr.segment_ids()?, 0);
+        let centred = x.broadcast_sub(&to_nodes(of_graphs(x)?)?)?;
+        let deviation = (of_graphs(&centred.sqr()?)? + self.eps)?.sqrt()?;
+        centred
+            .broadcast_div(&to_nodes(deviation)?)?
+            .broadcast_mul(&self.weight)?
+            .broadcast_add(&self.bias)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
 
-    use candle_core::{Device, Tensor};
+    use candle_core::{Device, Tensor, Var};
 
     use super::*;
 
@@ -72,5 +118,55 @@ mod tests {
         for (a, b) in y[0].iter().zip(expected) {
             assert!((a - b).abs() < 1e-4, "{a} {b}");
         }
+    }
+
+    fn graph_norm(weight: &[f32], bias: &[f32]) -> GraphLayerNorm {
+        let tensor = |v: &[f32]| Tensor::new(v, &Device::Cpu).unwrap();
+        let map = HashMap::from([
+            ("weight".to_string(), tensor(weight)),
+            ("bias".to_string(), tensor(bias)),
+        ]);
+        let vb = VarBuilder::from_tensors(map, DType::F32, &Device::Cpu);
+        GraphLayerNorm::new(weight.len(), 1e-5, vb).unwrap()
+    }
+
+    #[test]
+    fn graph_norm_takes_one_mean_and_variance_from_each_graph() {
+        let norm = graph_norm(&[2.0, -1.0], &[0.5, 3.0]);
+        let x = [[1f32, 2.0], [3.0, 6.0], [1e4, 1e4 + 1.0], [7.0, 7.0]];
+        let sizes = [2, 0, 1, 1];
+        let node_ptr = Offsets::from_lengths(sizes, &Device::Cpu).unwrap();
+        let tensor = Tensor::new(&x, &Device::Cpu).unwrap();
+        let found: Vec<Vec<f32>> = norm.forward(&tensor, &node_ptr).unwrap().to_vec2().unwrap();
+        for nodes in node_ptr.ranges().filter(|nodes| !nodes.is_empty()) {
+            let values: Vec<f64> = (x[nodes.clone()].iter().flatten())
+                .map(|&v| f64::from(v))
+                .collect();
+            let mean = values.iter().sum::<f64>() / values.len() as f64;
+            let squares = values.iter().map(|v| (v - mean) * (v - mean));
+            let variance = squares.sum::<f64>() / values.len() as f64;
+            for node in nodes {
+                for (column, (weight, bias)) in [(2.0, 0.5), (-1.0, 3.0)].into_iter().enumerate() {
+                    let centred = f64::from(x[node][column]) - mean;
+                    let expected = centred / (variance + 1e-5).sqrt() * weight + bias;
+                    let found = f64::from(found[node][column]);
+                    assert!((found - expected).abs() < 1e-5, "{found} {expected}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn gradients_flow_through_the_graph_norm() {
+        let norm = graph_norm(&[1.0, 1.0], &[0.0, 0.0]);
+        let node_ptr = Offsets::from_lengths([2], &Device::Cpu).unwrap();
+        let x = Var::new(&[[1f32, 2.0], [3.0, 6.0]], &Device::Cpu).unwrap();
+        let y = norm.forward(x.as_tensor(), &node_ptr).unwrap();
+        let gradients = y.get(0).unwrap().sum_all().unwrap().backward().unwrap();
+        let gradient = gradients.get(x.as_tensor()).unwrap();
+        let values: Vec<f32> = gradient.flatten_all().unwrap().to_vec1().unwrap();
+        // A shift of all values changes nothing, so that the gradient sums to 0.
+        assert!(values.iter().all(|g| g.abs() > 1e-3), "{values:?}");
+        assert!(values.iter().sum::<f32>().abs() < 1e-6, "{values:?}");
     }
 }
