@@ -9,8 +9,8 @@
 mod config;
 pub mod gps;
 pub mod grit;
-pub mod mpnn;
 mod model;
+pub mod mpnn;
 mod predictor;
 pub mod sections;
 mod trace;
