@@ -15,33 +15,6 @@ fn spectrum(graph: &Graph, norm: LaplacianNorm) -> Spectrum {
     Spectrum::dense(&Laplacian::new(graph, norm), usize::MAX, MAX_DENSE_BYTES).unwrap()
 }
 
-/// Projections on the spaces of equal eigenvalues, with the range of the eigenvalues of each.
-fn projections(spectrum: &Spectrum) -> Vec<(std::ops::Range<usize>, Vec<f64>)> {
-    let n = spectrum.num_nodes();
-    let vectors: Vec<&[f64]> = spectrum.eigenvectors().collect();
-    let mut start = 0;
-    let runs = spectrum.eigenvalues().chunk_by(|a, b| b - a < 1e-6);
-    runs.map(|run| {
-        let range = start..start + run.len();
-        start = range.end;
-        (range.clone(), projection(n, &vectors[range]))
-    })
-    .collect()
-}
-
-/// `Σ v·vᵀ`, `[n, n]`.
-fn projection<V: AsRef<[f64]>>(n: usize, vectors: &[V]) -> Vec<f64> {
-    let mut out = vec![0.0; n * n];
-    for v in vectors.iter().map(AsRef::as_ref) {
-        for (i, a) in v.iter().enumerate() {
-            for (j, b) in v.iter().enumerate() {
-                out[i * n + j] += a * b;
-            }
-        }
-    }
-    out
-}
-
 fn worst(a: &[f64], b: &[f64]) -> f64 {
     assert_eq!(a.len(), b.len());
     let off = a.iter().zip(b).map(|(a, b)| (a - b).abs());
@@ -52,30 +25,6 @@ fn worst(a: &[f64], b: &[f64]) -> f64 {
             worst.max(d)
         }
     })
-}
-
-/// How far unit `vectors`, one an eigenvalue from the smallest on, are from spanning the spaces of
-/// `spectrum`. Of a space that the last of them cuts, they must lie inside.
-fn subspace_error(spectrum: &Spectrum, vectors: &[Vec<f64>]) -> f64 {
-    let n = spectrum.num_nodes();
-    let mut error = 0.0f64;
-    for (range, full) in projections(spectrum) {
-        if range.start >= vectors.len() {
-            break;
-        }
-        let part = &vectors[range.start..range.end.min(vectors.len())];
-        if part.len() == range.len() {
-            error = error.max(worst(&projection(n, part), &full));
-        }
-        for v in part {
-            let image: Vec<f64> = full
-                .chunks_exact(n)
-                .map(|row| row.iter().zip(v).map(|(p, x)| p * x).sum())
-                .collect();
-            error = error.max(worst(&image, v));
-        }
-    }
-    error
 }
 
 struct Case {
@@ -170,9 +119,9 @@ fn check(folder: &Path) -> Option<usize> {
             }
         }
         let count = width.min(n);
-        let error = subspace_error(&all, &columns(recorded_vectors, count));
+        let error = all.subspace_error(&columns(recorded_vectors, count));
         assert!(error < 1e-4, "{place}: recorded spaces are {error} off");
-        let error = subspace_error(&all, &columns(&vectors, count));
+        let error = all.subspace_error(&columns(&vectors, count));
         assert!(
             error < 1e-6,
             "{place}: spaces of our encoding are {error} off"
@@ -194,33 +143,6 @@ fn encodings_equal_those_of_the_official_code() {
         let cases = folders.filter_map(|folder| check(&folder.unwrap().path()));
         assert_eq!(cases.filter(|&graphs| graphs == 5).count(), 14);
     }
-}
-
-#[test]
-fn the_comparison_of_spaces_sees_what_differs_and_nothing_else() {
-    let ring = Graph::builder(6)
-        .edges((0..6).map(|i| [i, (i + 1) % 6]))
-        .build()
-        .unwrap();
-    let all = spectrum(&ring, LaplacianNorm::None);
-    let vectors: Vec<Vec<f64>> = all.eigenvectors().map(<[f64]>::to_vec).collect();
-    // Eigenvalues 0, 1, 1, 3, 3, 4: turning inside a double one changes nothing.
-    let mix = |a: &[f64], b: &[f64], sign: f64| -> Vec<f64> {
-        a.iter()
-            .zip(b)
-            .map(|(a, b)| 0.6 * a + sign * 0.8 * b)
-            .collect()
-    };
-    let mut turned = vectors.clone();
-    turned[1] = mix(&vectors[1], &vectors[2], 1.0);
-    turned[2] = mix(&vectors[2], &vectors[1], -1.0);
-    assert!(subspace_error(&all, &turned) < 1e-12);
-    assert!(subspace_error(&all, &turned[..2]) < 1e-12);
-    turned[2] = turned[1].clone();
-    assert!(subspace_error(&all, &turned) > 0.1);
-    let mut leaving = vectors.clone();
-    leaving[2] = mix(&vectors[2], &vectors[3], 1.0);
-    assert!(subspace_error(&all, &leaving) > 0.1);
 }
 
 #[test]
@@ -247,7 +169,7 @@ fn renumbering_nodes_only_permutes() {
                 out
             })
             .collect();
-        let error = subspace_error(&after, &carried);
+        let error = after.subspace_error(&carried);
         assert!(error < 1e-10, "{norm}: {error}");
     }
 }

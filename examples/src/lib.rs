@@ -1,4 +1,7 @@
-//! What several example programs need: where the repository keeps its models and sample data.
+//! What several example programs need: where the repository keeps its models and sample data, and
+//! the comparison with recorded cases.
+
+pub mod parity;
 
 use std::path::PathBuf;
 

@@ -14,7 +14,8 @@
 //! [`candle_graph::nn`].
 //!
 //! Recorded activations: `encoder.node` `[nodes, D]`, `encoder.edge` `[edges, D]`,
-//! `encoder.positions` `[nodes, D]` (EquivStable), and for every layer `layers.{i}.node`,
+//! `encoder.positions` `[nodes, D]` (EquivStable), `encoder.bias` `[pairs, heads]` (Graphormer),
+//! `pre_layers` `[nodes, D]`, and for every layer `layers.{i}.node`,
 //! `layers.{i}.edge`, `layers.{i}.local` `[nodes, D]` (the message passing's result),
 //! `layers.{i}.attention` `[nodes, D]` (the attention's result); at the end `pooled` and
 //! `prediction`. Rows of graph tokens are included.

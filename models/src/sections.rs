@@ -252,8 +252,8 @@ impl Input {
         })
     }
 
-    /// Encodes the features of `batch`. Records `encoder.node`, `encoder.edge` and
-    /// `encoder.positions`.
+    /// Encodes the features of `batch`. Records `encoder.node`, `encoder.edge`,
+    /// `encoder.positions` and `encoder.bias`, and `pre_layers` where there are any.
     pub(crate) fn forward(
         &self,
         batch: &GraphBatch,
@@ -275,8 +275,14 @@ impl Input {
         if let Some(positions) = &encoded.positions {
             trace.record(|| "encoder.positions".to_string(), positions);
         }
+        if let Some(bias) = &encoded.bias {
+            trace.record(|| "encoder.bias".to_string(), bias);
+        }
         for layer in &self.pre_layers {
             nodes = layer.forward(&nodes)?;
+        }
+        if !self.pre_layers.is_empty() {
+            trace.record(|| "pre_layers".to_string(), &nodes);
         }
         Ok(Encoded {
             nodes,

@@ -6,6 +6,7 @@
 
 mod dense;
 mod laplacian;
+mod subspace;
 
 pub use dense::{MAX_DENSE_BYTES, Spectrum, check_dense, dense_bytes};
 pub use laplacian::{Laplacian, LaplacianNorm};

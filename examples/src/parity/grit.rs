@@ -1,64 +1,58 @@
 //! Recorded cases of GRIT.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use candle_core::{DType, Device, Tensor};
+use candle_core::DType;
 use candle_graph::encodings::{
     EncodingArray, EncodingPlan, GraphEncoding, Level, RRWP_NODE, RRWP_PAIR,
 };
 use candle_graph::graph::Graph;
-use candle_graph_models::{Predictor, Trace};
-use candle_graph_weights::Limits;
-use candle_graph_weights::convert::graphgym::{GraphGymOptions, convert};
 
-use crate::case::{Recorded, graphs, pair_rows};
-use crate::compare::{Difference, Report, difference};
+use super::activations::{Activations, predictor};
+use super::case::{Recorded, pair_rows};
+use super::compare::{Difference, EncodingDifference, Report, difference};
+
+/// Largest absolute difference of a random walk encoding.
+const ENCODING_TOLERANCE: f64 = 1e-6;
 
 /// Runs one case.
-pub(crate) fn run(folder: &Path, tolerance: f64) -> Result<Report> {
-    let limits = Limits::default();
-    let converted = convert(
-        &folder.join("model.ckpt"),
-        &folder.join("config.json"),
-        &GraphGymOptions::default(),
-        &limits,
-    )?;
-    let predictor = |dtype| -> Result<Predictor> {
-        let model = converted.checkpoint.build(&Device::Cpu, dtype, &limits)?;
-        Ok(Predictor::new(model, Device::Cpu))
-    };
-    let (predictor, exact) = (predictor(DType::F32)?, predictor(DType::F64)?);
+pub(super) fn run(case: &super::Case<'_>, name: String) -> Result<Report> {
+    let checkpoint = &case.converted.checkpoint;
+    let exact = predictor(checkpoint, DType::F64)?;
+    let predictor = predictor(checkpoint, DType::F32)?;
     let plan = predictor.model().encoding_plan().clone();
 
-    let graphs = graphs(folder)?;
-    let recorded = recorded_encodings(folder, &graphs, &plan)?;
-    let computed = plan.compute_all(&graphs, 0)?;
-    let outputs = Recorded::read(&folder.join("outputs.safetensors"))?;
-
-    let case = Case {
-        graphs: &graphs,
-        outputs: &outputs,
-        pair_rows: pair_rows(&outputs.index_rows("enc.edge_index")?, &graphs)?,
-        tolerance,
+    let graphs = &case.graphs;
+    let recorded = recorded_encodings(case.folder, graphs, &plan)?;
+    let computed = plan.compute_all(graphs, 0)?;
+    let pairs = Pairs {
+        outputs: &case.outputs,
+        rows: pair_rows(&case.outputs.index_rows("enc.edge_index")?, graphs)?,
+        tolerance: case.tolerance,
     };
-    let exact = case.activations(&exact, &recorded)?;
+    let exact = Activations::of(&exact, graphs, &recorded)?;
     let mut runs = Vec::new();
     for (name, encodings) in [
         ("recorded encodings", &recorded),
         ("computed encodings", &computed),
     ] {
-        let ours = case.activations(&predictor, encodings)?;
-        runs.push((name, case.compare(&ours, &exact)?));
+        let ours = Activations::of(&predictor, graphs, encodings)?;
+        runs.push((name, pairs.compare(&ours, &exact)?));
     }
     let mut encodings = compare_encodings(&computed, &recorded)?;
-    encodings.push(compare_log_degrees(folder, &graphs)?);
-    let name = folder.file_name().unwrap_or(folder.as_os_str());
+    encodings.push(compare_log_degrees(case.folder, graphs)?);
+    let encodings = encodings.into_iter().map(|found| EncodingDifference {
+        name: found.name,
+        difference: found.absolute,
+        tolerance: ENCODING_TOLERANCE,
+    });
     Ok(Report {
-        case: name.to_string_lossy().into_owned(),
-        encodings,
+        case: name,
+        encodings: encodings.collect(),
+        has_encodings: true,
         runs,
+        not_comparable: Vec::new(),
     })
 }
 
@@ -134,29 +128,27 @@ fn compare_log_degrees(folder: &Path, graphs: &[Graph]) -> Result<Difference> {
 }
 
 /// What a run is compared with.
-struct Case<'a> {
-    graphs: &'a [Graph],
+struct Pairs<'a> {
     outputs: &'a Recorded,
     /// Our pair row of every recorded pair.
-    pair_rows: Vec<usize>,
+    rows: Vec<usize>,
     tolerance: f64,
 }
 
-impl Case<'_> {
-    /// All activations that the model records, in f32.
-    fn activations(
-        &self,
-        predictor: &Predictor,
-        encodings: &[GraphEncoding],
-    ) -> Result<BTreeMap<String, Tensor>> {
-        let batch = predictor.batch(self.graphs, encodings, 0)?;
-        let mut trace = Trace::on();
-        predictor.model().forward_traced(&batch, &mut trace)?;
-        trace
-            .into_activations()
-            .into_iter()
-            .map(|(name, tensor)| Ok((name, tensor.to_dtype(DType::F32)?)))
-            .collect()
+impl Pairs<'_> {
+    /// The values of one activation in recorded order.
+    fn values(&self, activations: &Activations, ours: &str, per_pair: bool) -> Result<Vec<f32>> {
+        let tensor = activations.tensor(ours)?;
+        let width: usize = tensor.dims().iter().skip(1).product();
+        let values = tensor.flatten_all()?.to_vec1::<f32>()?;
+        Ok(match per_pair {
+            false => values,
+            true => self
+                .rows
+                .iter()
+                .flat_map(|&row| values[row * width..(row + 1) * width].iter().copied())
+                .collect(),
+        })
     }
 
     /// The values of one activation in recorded order.
@@ -183,8 +175,8 @@ impl Case<'_> {
 
     fn compare(
         &self,
-        ours: &BTreeMap<String, Tensor>,
-        exact: &BTreeMap<String, Tensor>,
+        ours: &Activations,
+        exact: &Activations,
     ) -> Result<Vec<Difference>> {
         let mut differences = Vec::new();
         for name in self.outputs.names() {
