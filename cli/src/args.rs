@@ -281,6 +281,10 @@ pub(crate) struct BenchArgs {
     /// Print one JSON object a case instead of a table
     #[arg(long)]
     pub(crate) json: bool,
+    /// Time another implementation on the same graphs, in the same run: a command that reads a case
+    /// from standard input, such as "python3 benches/peers/pyg_gps.py"
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) peer: Option<String>,
 }
 
 /// Where precomputed encodings are kept.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use candle_graph::encodings::{
-    ELECTROSTATIC, EncodingArray, EncodingPlan, EncodingRecipe, GRAPHORMER_DISTANCES,
+    ELECTROSTATIC, EigvecNorm, EncodingArray, EncodingPlan, EncodingRecipe, GRAPHORMER_DISTANCES,
     GRAPHORMER_IN_DEGREES, GRAPHORMER_OUT_DEGREES, GRAPHORMER_PREDECESSORS, GraphEncoding,
     HEAT_KERNEL, LAP_PE_EIGENVALUES, LAP_PE_EIGENVECTORS, LAP_PE_MASK, LapPe, RWSE,
     SIGN_NET_EIGENVECTORS,
@@ -157,7 +157,7 @@ fn data<'a>(encoding: &'a GraphEncoding, name: &str) -> Result<&'a [f32]> {
 }
 
 /// How far eigenvectors `[nodes, frequencies]` are from spanning the exact eigenspaces of `graph`.
-/// Scalings other than length 1 are undone first, which is exact for all that multiply a vector.
+/// Scalings are undone first: all but one multiply a vector, and that one takes its arcsine.
 fn subspace_error(graph: &Graph, recipe: &LapPe, vectors: &[f32]) -> Result<f64> {
     let laplacian = Laplacian::new(graph, recipe.laplacian_norm);
     let exact = Spectrum::dense(&laplacian, usize::MAX, MAX_DENSE_BYTES)?;
@@ -165,7 +165,13 @@ fn subspace_error(graph: &Graph, recipe: &LapPe, vectors: &[f32]) -> Result<f64>
     let columns: Vec<Vec<f64>> = (0..count)
         .map(|column| {
             let rows = vectors.chunks_exact(recipe.frequencies);
-            let raw: Vec<f64> = rows.map(|row| f64::from(row[column])).collect();
+            let raw = rows.map(|row| f64::from(row[column]));
+            let value = exact.eigenvalues().get(column).copied().unwrap_or(0.0);
+            let root = if value < 1e-12 { 1.0 } else { value.sqrt() };
+            let raw: Vec<f64> = match recipe.eigvec_norm {
+                EigvecNorm::WavelengthAsin => raw.map(|x| (x * root).sin()).collect(),
+                _ => raw.collect(),
+            };
             let length = raw.iter().map(|x| x * x).sum::<f64>().sqrt();
             raw.iter().map(|x| x / length).collect()
         })

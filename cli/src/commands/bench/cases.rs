@@ -1,0 +1,263 @@
+//! What is timed: the models of the papers' benchmarks and their encodings.
+
+use candle_graph::encodings::{EigvecNorm, EncodingRecipe, LapPe, Rrwp, Rwse};
+use candle_graph::nn::{
+    AttentionConfig, EigenvectorSet, FeatureEncoderConfig, HeadConfig, KernelEncoder,
+    MessagePassingConfig, NodeEncoderConfig, Pooling, PositionalEncoderConfig,
+};
+use candle_graph::ops::Activation;
+use candle_graph::spectral::LaplacianNorm;
+use candle_graph_models::ModelConfig;
+use candle_graph_models::gps::{GpsConfig, GpsNorm};
+use candle_graph_models::grit::{GritAttentionConfig, GritConfig};
+use candle_graph_models::sections::{InputConfig, OutputConfig};
+
+/// One thing to time.
+pub(super) struct Case {
+    pub(super) name: &'static str,
+    pub(super) work: Work,
+    /// Nodes of every graph.
+    pub(super) sizes: Vec<usize>,
+}
+
+/// What is done with the graphs.
+pub(super) enum Work {
+    /// A forward pass with encodings that are there already.
+    Forward(Box<ModelConfig>),
+    /// The encoding alone.
+    Encode(EncodingRecipe),
+}
+
+/// All cases.
+pub(super) fn all() -> Vec<Case> {
+    let molecules: Vec<usize> = (0..32).map(|i| 20 + i % 8).collect();
+    let zinc = ModelConfig::Grit(grit(64, 10, 8, 21, vec![28], vec![4]));
+    let peptides = ModelConfig::Grit(grit(96, 4, 4, 17, ATOM.to_vec(), BOND.to_vec()));
+    let forward = |name, model: &ModelConfig, sizes: &[usize]| Case {
+        name,
+        work: Work::Forward(Box::new(model.clone())),
+        sizes: sizes.to_vec(),
+    };
+    let encode = |name, recipe: EncodingRecipe, sizes: &[usize]| Case {
+        name,
+        work: Work::Encode(recipe),
+        sizes: sizes.to_vec(),
+    };
+    let rrwp = |steps| {
+        EncodingRecipe::Rrwp(Rrwp {
+            steps,
+            shortest_path: false,
+        })
+    };
+    let (gps_zinc, gps_peptides, gps_malnet) = (gps_zinc(), gps_peptides(), gps_malnet());
+    vec![
+        forward("grit-zinc forward, batch 1", &zinc, &[23]),
+        forward("grit-zinc forward, batch 32", &zinc, &molecules),
+        forward("grit-peptides forward, batch 1", &peptides, &[150]),
+        forward("grit-peptides forward, batch 8", &peptides, &[150; 8]),
+        forward("gps-zinc forward, batch 1", &gps_zinc, &[23]),
+        forward("gps-zinc forward, batch 32", &gps_zinc, &molecules),
+        forward("gps-peptides forward, batch 1", &gps_peptides, &[150]),
+        forward("gps-peptides forward, batch 8", &gps_peptides, &[150; 8]),
+        forward("gps-malnet forward, 1400 nodes", &gps_malnet, &[1400]),
+        encode("rrwp 21 steps, 23 nodes", rrwp(21), &[23]),
+        encode("rrwp 21 steps, 32 molecules", rrwp(21), &molecules),
+        encode("rrwp 24 steps, 145 nodes", rrwp(24), &[145]),
+        encode("rwse 20 steps, 32 molecules", rwse(20), &molecules),
+        encode("lap_pe 10 of 150 nodes", EncodingRecipe::LapPe(lap_pe(10)), &[150]),
+        encode("lap_pe 10 of 1400 nodes", EncodingRecipe::LapPe(lap_pe(10)), &[1400]),
+    ]
+}
+
+/// Categories of OGB's nine atom and three bond features.
+const ATOM: [usize; 9] = [119, 5, 12, 12, 10, 6, 6, 2, 2];
+const BOND: [usize; 3] = [5, 6, 2];
+
+fn rwse(steps: usize) -> EncodingRecipe {
+    EncodingRecipe::Rwse(Rwse {
+        times: (1..=steps).collect(),
+    })
+}
+
+fn lap_pe(frequencies: usize) -> LapPe {
+    LapPe {
+        frequencies,
+        laplacian_norm: LaplacianNorm::None,
+        eigvec_norm: EigvecNorm::L2,
+    }
+}
+
+fn lap_pe_encoder(dim: usize) -> PositionalEncoderConfig {
+    PositionalEncoderConfig::LapPe {
+        recipe: lap_pe(10),
+        dim,
+        set: EigenvectorSet::DeepSet { layers: 2 },
+        post_layers: 0,
+        raw_norm: false,
+    }
+}
+
+/// GraphGPS as on ZINC (`zinc-GPS+RWSE.yaml`).
+fn gps_zinc() -> ModelConfig {
+    let activation = Activation::Relu;
+    let EncodingRecipe::Rwse(recipe) = rwse(20) else {
+        unreachable!("rwse makes a recipe of that kind")
+    };
+    gps(
+        (64, 10),
+        input(
+            FeatureEncoderConfig::Embedding { tables: vec![28] },
+            PositionalEncoderConfig::Rwse {
+                recipe,
+                dim: 28,
+                encoder: KernelEncoder::Linear,
+                raw_norm: true,
+            },
+            FeatureEncoderConfig::Embedding { tables: vec![4] },
+        ),
+        MessagePassingConfig::Gine { activation },
+        AttentionConfig::Softmax { heads: 4 },
+        OutputConfig {
+            dim: 1,
+            pooling: Pooling::Add,
+            head: HeadConfig::SanGraph { activation },
+        },
+    )
+}
+
+/// GraphGPS as on Peptides-func (`peptides-func-GPS.yaml`).
+fn gps_peptides() -> ModelConfig {
+    gps(
+        (96, 4),
+        input(
+            FeatureEncoderConfig::Embedding {
+                tables: ATOM.to_vec(),
+            },
+            lap_pe_encoder(16),
+            FeatureEncoderConfig::Embedding {
+                tables: BOND.to_vec(),
+            },
+        ),
+        MessagePassingConfig::GatedGcn {
+            activation: Activation::Relu,
+            residual: true,
+        },
+        AttentionConfig::Softmax { heads: 4 },
+        OutputConfig {
+            dim: 10,
+            pooling: Pooling::Mean,
+            head: HeadConfig::Graph { layers: 1 },
+        },
+    )
+}
+
+/// GraphGPS as on MalNet-Tiny (`malnettiny-GPS.yaml`).
+fn gps_malnet() -> ModelConfig {
+    gps(
+        (64, 5),
+        input(
+            FeatureEncoderConfig::Linear { width: 5 },
+            lap_pe_encoder(16),
+            FeatureEncoderConfig::Dummy,
+        ),
+        MessagePassingConfig::GatedGcn {
+            activation: Activation::Relu,
+            residual: true,
+        },
+        AttentionConfig::Performer {
+            heads: 4,
+            head_dim: 64,
+            features: 266,
+        },
+        OutputConfig {
+            dim: 5,
+            pooling: Pooling::Max,
+            head: HeadConfig::Graph { layers: 3 },
+        },
+    )
+}
+
+fn input(
+    features: FeatureEncoderConfig,
+    positional: PositionalEncoderConfig,
+    edge_encoder: FeatureEncoderConfig,
+) -> InputConfig {
+    InputConfig {
+        node_encoder: NodeEncoderConfig {
+            features,
+            positional: vec![positional],
+        },
+        edge_encoder: Some(edge_encoder),
+        node_norm: false,
+        edge_norm: false,
+        norm_eps: 1e-5,
+        pre_layers: None,
+    }
+}
+
+fn gps(
+    (hidden_dim, layers): (usize, usize),
+    input: InputConfig,
+    local: MessagePassingConfig,
+    attention: AttentionConfig,
+    output: OutputConfig,
+) -> ModelConfig {
+    ModelConfig::Gps(GpsConfig {
+        hidden_dim,
+        layers,
+        input,
+        local: Some(local),
+        attention: Some(attention),
+        norm: GpsNorm::Batch,
+        activation: Activation::Relu,
+        output,
+    })
+}
+
+fn grit(
+    hidden_dim: usize,
+    layers: usize,
+    heads: usize,
+    steps: usize,
+    node_tables: Vec<usize>,
+    edge_tables: Vec<usize>,
+) -> GritConfig {
+    GritConfig {
+        hidden_dim,
+        layers,
+        heads,
+        output_dim: 1,
+        rrwp: Rrwp {
+            steps,
+            shortest_path: false,
+        },
+        node_encoder: FeatureEncoderConfig::Embedding {
+            tables: node_tables,
+        },
+        edge_encoder: Some(FeatureEncoderConfig::Embedding {
+            tables: edge_tables,
+        }),
+        node_encoder_norm: false,
+        edge_encoder_norm: false,
+        encoder_norm_eps: 1e-5,
+        attention: GritAttentionConfig {
+            clamp: Some(5.0),
+            activation: Activation::Relu,
+            edge_enhance: true,
+            use_bias: false,
+            full: true,
+        },
+        activation: Activation::Relu,
+        degree_scaler: true,
+        update_pairs: true,
+        pair_output: true,
+        pair_norm: true,
+        layer_norm: false,
+        batch_norm: true,
+        rezero: false,
+        pooling: Pooling::Add,
+        head: HeadConfig::SanGraph {
+            activation: Activation::Relu,
+        },
+    }
+}

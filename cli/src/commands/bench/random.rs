@@ -1,0 +1,115 @@
+//! Made-up graphs and weights: neither changes what a forward pass costs.
+
+use anyhow::Result;
+use candle_core::{DType, Device, Shape, Tensor};
+use candle_graph::graph::{FeatureSchema, Features, Graph, InputSchema};
+use candle_graph_models::{ModelConfig, Predictor};
+use candle_nn::var_builder::SimpleBackend;
+use candle_nn::{Init, VarBuilder};
+
+/// A model of this configuration with random weights.
+pub(super) fn model(config: &ModelConfig) -> Result<Predictor> {
+    let backend = Box::new(RandomWeights);
+    let vb = VarBuilder::from_backend(backend, DType::F32, Device::Cpu);
+    Ok(Predictor::new(config.build(vb)?, Device::Cpu))
+}
+
+/// A molecule-like graph a size: a tree with one ring closure every ten nodes, both directions of
+/// every edge, and the features that `schema` asks for.
+pub(super) fn graphs(schema: &InputSchema, sizes: &[usize]) -> Result<Vec<Graph>> {
+    let mut random = Random(7);
+    sizes
+        .iter()
+        .map(|&n| {
+            let mut edges: Vec<[i64; 2]> = Vec::new();
+            for node in 1..n as u64 {
+                let parent = node - 1 - random.below(node.min(3));
+                edges.push([parent as i64, node as i64]);
+                if node >= 5 && node.is_multiple_of(10) {
+                    edges.push([node as i64 - 5, node as i64]);
+                }
+            }
+            let nodes = features(&schema.node, n, &mut random);
+            let attributes = features(&schema.edge, edges.len(), &mut random);
+            let mut builder = Graph::builder(n).edges(edges).undirected(true);
+            if let Some(nodes) = nodes {
+                builder = builder.node_features(nodes);
+            }
+            if let Some(attributes) = attributes {
+                builder = builder.edge_features(attributes);
+            }
+            Ok(builder.build()?)
+        })
+        .collect()
+}
+
+fn features(schema: &FeatureSchema, rows: usize, random: &mut Random) -> Option<Features> {
+    match schema {
+        FeatureSchema::Categorical { tables, .. } => {
+            let columns = tables.iter().cycle().take(rows * tables.len());
+            let data = columns.map(|&t| random.below(t as u64) as u32).collect();
+            Some(Features::categorical(tables.len(), data))
+        }
+        FeatureSchema::Float { width } if *width > 0 => {
+            let data = (0..rows * width).map(|_| random.unit()).collect();
+            Some(Features::float(*width, data))
+        }
+        _ => None,
+    }
+}
+
+/// SplitMix64, so that every run times the same graphs and weights.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound.max(1)
+    }
+
+    /// From −1 to 1.
+    fn unit(&mut self) -> f32 {
+        (self.next() >> 40) as f32 / (1u64 << 23) as f32 - 1.0
+    }
+}
+
+/// Weights of a sensible scale for every tensor that a model asks for.
+struct RandomWeights;
+
+impl SimpleBackend for RandomWeights {
+    fn get(
+        &self,
+        shape: Shape,
+        name: &str,
+        _: Init,
+        dtype: DType,
+        device: &Device,
+    ) -> candle_core::Result<Tensor> {
+        if name.contains("norm") {
+            return Tensor::ones(shape, dtype, device);
+        }
+        let scale = 1.0 / (shape.dims().last().copied().unwrap_or(1) as f32).sqrt();
+        let mut random = Random(
+            name.bytes()
+                .fold(1, |h, b| h.wrapping_mul(31) + u64::from(b)),
+        );
+        let values: Vec<f32> = (0..shape.elem_count())
+            .map(|_| scale * random.unit())
+            .collect();
+        Tensor::from_vec(values, shape, device)?.to_dtype(dtype)
+    }
+
+    fn get_unchecked(&self, name: &str, _: DType, _: &Device) -> candle_core::Result<Tensor> {
+        candle_core::bail!("the shape of {name} must be known")
+    }
+
+    fn contains_tensor(&self, _: &str) -> bool {
+        true
+    }
+}
