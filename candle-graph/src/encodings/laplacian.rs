@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{EncodingArray, Level};
 use crate::error::{Error, Result};
 use crate::graph::Graph;
-use crate::spectral::{Laplacian, LaplacianNorm, MAX_DENSE_BYTES, Spectrum, check_dense};
+use crate::spectral::{Laplacian, LaplacianNorm, MAX_DENSE_BYTES, Spectrum};
 
 /// Array name of the eigenvectors of LapPE, `[nodes, frequencies]`, 0 where the mask is 0.
 pub const LAP_PE_EIGENVECTORS: &str = "lap_pe.eigenvectors";
@@ -20,6 +20,9 @@ pub const LAP_PE_EIGENVALUES: &str = "lap_pe.eigenvalues";
 /// Array name of the mask of LapPE, `[nodes, frequencies]`: 1 for the frequencies that the graph
 /// has, 0 for the others.
 pub const LAP_PE_MASK: &str = "lap_pe.mask";
+/// Array name of the eigenvectors of SignNet, `[nodes, frequencies]`, 0 for the frequencies that
+/// the graph does not have. They may come from another Laplacian than those of LapPE.
+pub const SIGN_NET_EIGENVECTORS: &str = "sign_net.eigenvectors";
 
 /// LapPE: the `frequencies` smallest eigenvalues of the Laplacian, the trivial ones included, and
 /// their eigenvectors.
@@ -140,44 +143,72 @@ impl LapPe {
             .to_vec()
     }
 
-    pub(super) fn check(&self) -> Result<()> {
+    pub(super) fn sign_net_arrays(&self) -> Vec<(&'static str, Level, usize)> {
+        vec![(SIGN_NET_EIGENVECTORS, Level::Node, self.frequencies)]
+    }
+
+    /// Checks the parameters; `name` is what the encoding is called in messages.
+    pub(super) fn check(&self, name: &str) -> Result<()> {
         if self.frequencies == 0 || self.frequencies > 4096 {
             return Err(Error::Encoding(format!(
-                "LapPE with {} frequencies; it needs 1 to 4096",
+                "{name} with {} frequencies; it needs 1 to 4096",
                 self.frequencies
             )));
         }
         Ok(())
     }
 
-    pub(super) fn check_graph(&self, graph: &Graph) -> Result<()> {
-        check_dense(graph.num_nodes(), MAX_DENSE_BYTES)
-    }
-
+    /// The arrays of LapPE.
     pub(super) fn compute(&self, graph: &Graph) -> Result<Vec<EncodingArray>> {
         let (n, width) = (graph.num_nodes(), self.frequencies);
+        let [mut vectors, mut values, mut mask] = [(); 3].map(|()| vec![0.0f32; n * width]);
+        self.fill(graph, &mut vectors, |at, value| {
+            values[at] = value as f32;
+            mask[at] = 1.0;
+        })?;
+        let named = self.arrays().into_iter().zip([vectors, values, mask]);
+        Ok(named.map(array).collect())
+    }
+
+    /// The array of SignNet.
+    pub(super) fn compute_sign_net(&self, graph: &Graph) -> Result<Vec<EncodingArray>> {
+        let mut vectors = vec![0.0f32; graph.num_nodes() * self.frequencies];
+        self.fill(graph, &mut vectors, |_, _| {})?;
+        let named = self.sign_net_arrays().into_iter().zip([vectors]);
+        Ok(named.map(array).collect())
+    }
+
+    /// Writes the scaled eigenvectors to the columns of `vectors`, `[nodes, frequencies]`, and
+    /// calls `entry` with the place and the eigenvalue of every value written.
+    fn fill(
+        &self,
+        graph: &Graph,
+        vectors: &mut [f32],
+        mut entry: impl FnMut(usize, f64),
+    ) -> Result<()> {
+        let width = self.frequencies;
         let laplacian = Laplacian::new(graph, self.laplacian_norm);
         let spectrum = Spectrum::dense(&laplacian, width, MAX_DENSE_BYTES)?;
-        let [mut vectors, mut values, mut mask] = [(); 3].map(|()| vec![0.0f32; n * width]);
         let pairs = spectrum.eigenvalues().iter().zip(spectrum.eigenvectors());
         for (column, (&value, vector)) in pairs.enumerate() {
             let mut vector = vector.to_vec();
             self.eigvec_norm.scale(&mut vector, value);
-            for (row, entry) in vector.into_iter().enumerate() {
+            for (row, x) in vector.into_iter().enumerate() {
                 let at = row * width + column;
-                vectors[at] = entry as f32;
-                values[at] = value as f32;
-                mask[at] = 1.0;
+                vectors[at] = x as f32;
+                entry(at, value);
             }
         }
-        let named = self.arrays().into_iter().zip([vectors, values, mask]);
-        let array = |((name, level, width), data): ((&str, _, _), _)| EncodingArray {
-            name: name.to_string(),
-            level,
-            width,
-            data,
-        };
-        Ok(named.map(array).collect())
+        Ok(())
+    }
+}
+
+fn array(((name, level, width), data): ((&str, Level, usize), Vec<f32>)) -> EncodingArray {
+    EncodingArray {
+        name: name.to_string(),
+        level,
+        width,
+        data,
     }
 }
 

@@ -18,10 +18,15 @@ pub use cache::{
     CacheFault, CacheOptions, CacheReport, CacheStats, EncodingCache, EntryKey, OnWriteError,
     VerifyReport,
 };
-pub use electrostatic::Electrostatic;
-pub use graphormer::Graphormer;
-pub use heat_kernel::HeatKernel;
-pub use laplacian::{EigvecNorm, LAP_PE_EIGENVALUES, LAP_PE_EIGENVECTORS, LAP_PE_MASK, LapPe};
+pub use electrostatic::{ELECTROSTATIC, Electrostatic};
+pub use graphormer::{
+    GRAPHORMER_DISTANCES, GRAPHORMER_IN_DEGREES, GRAPHORMER_OUT_DEGREES, GRAPHORMER_PREDECESSORS,
+    Graphormer,
+};
+pub use heat_kernel::{HEAT_KERNEL, HeatKernel};
+pub use laplacian::{
+    EigvecNorm, LAP_PE_EIGENVALUES, LAP_PE_EIGENVECTORS, LAP_PE_MASK, LapPe, SIGN_NET_EIGENVECTORS,
+};
 pub use plan::{EncodingPlan, EncodingRecipe};
 pub use rrwp::{RRWP_NODE, RRWP_PAIR, Rrwp};
 pub use rwse::{RWSE, Rwse};

@@ -6,9 +6,12 @@ use candle_core::Tensor;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::{EncodingArray, GraphEncoding, LapPe, Level, Rrwp, Rwse};
+use super::{
+    Electrostatic, EncodingArray, GraphEncoding, Graphormer, HeatKernel, LapPe, Level, Rrwp, Rwse,
+};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, GraphBatch};
+use crate::spectral::{MAX_DENSE_BYTES, check_dense};
 
 /// One encoding with everything that its values depend on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -21,6 +24,14 @@ pub enum EncodingRecipe {
     Rwse(Rwse),
     /// Eigenvectors of the Laplacian.
     LapPe(LapPe),
+    /// Eigenvectors of the Laplacian for SignNet, which may stand beside those of LapPE.
+    SignNet(LapPe),
+    /// Diagonals of heat kernels.
+    HeatKernel(HeatKernel),
+    /// Statistics of the electrostatic interaction between nodes.
+    Electrostatic(Electrostatic),
+    /// Shortest paths and degrees for Graphormer.
+    Graphormer(Graphormer),
 }
 
 impl EncodingRecipe {
@@ -30,6 +41,10 @@ impl EncodingRecipe {
             Self::Rrwp(rrwp) => rrwp.arrays(),
             Self::Rwse(rwse) => rwse.arrays(),
             Self::LapPe(lap_pe) => lap_pe.arrays(),
+            Self::SignNet(lap_pe) => lap_pe.sign_net_arrays(),
+            Self::HeatKernel(heat_kernel) => heat_kernel.arrays(),
+            Self::Electrostatic(electrostatic) => electrostatic.arrays(),
+            Self::Graphormer(graphormer) => graphormer.arrays(),
         }
     }
 
@@ -39,15 +54,27 @@ impl EncodingRecipe {
         match self {
             Self::Rrwp(_) => Rrwp::VERSION,
             Self::Rwse(_) => Rwse::VERSION,
-            Self::LapPe(_) => LapPe::VERSION,
+            Self::LapPe(_) | Self::SignNet(_) => LapPe::VERSION,
+            Self::HeatKernel(_) => HeatKernel::VERSION,
+            Self::Electrostatic(_) => Electrostatic::VERSION,
+            Self::Graphormer(_) => Graphormer::VERSION,
         }
+    }
+
+    /// Whether the values depend on the order in which the graph lists its edges.
+    pub(super) fn reads_edge_order(&self) -> bool {
+        matches!(self, Self::Graphormer(graphormer) if graphormer.reads_edge_order())
     }
 
     fn check(&self) -> Result<()> {
         match self {
             Self::Rrwp(rrwp) => rrwp.check(),
             Self::Rwse(rwse) => rwse.check(),
-            Self::LapPe(lap_pe) => lap_pe.check(),
+            Self::LapPe(lap_pe) => lap_pe.check("LapPE"),
+            Self::SignNet(lap_pe) => lap_pe.check("SignNet"),
+            Self::HeatKernel(heat_kernel) => heat_kernel.check(),
+            Self::Electrostatic(_) => Ok(()),
+            Self::Graphormer(graphormer) => graphormer.check(),
         }
     }
 
@@ -55,19 +82,26 @@ impl EncodingRecipe {
     fn check_graph(&self, graph: &Graph) -> Result<()> {
         match self {
             Self::Rrwp(_) | Self::Rwse(_) => Ok(()),
-            Self::LapPe(lap_pe) => lap_pe.check_graph(graph),
+            Self::LapPe(_)
+            | Self::SignNet(_)
+            | Self::HeatKernel(_)
+            | Self::Electrostatic(_) => check_dense(graph.num_nodes(), MAX_DENSE_BYTES),
+            Self::Graphormer(graphormer) => graphormer.check_graph(graph),
         }
     }
 
     /// The arrays for `graph`; `position` names it in messages when it has no id.
     pub(super) fn compute(&self, graph: &Graph, position: usize) -> Result<Vec<EncodingArray>> {
-        match self {
+        let computed = match self {
             Self::Rrwp(rrwp) => Ok(rrwp.compute(graph)),
             Self::Rwse(rwse) => Ok(rwse.compute(graph)),
-            Self::LapPe(lap_pe) => lap_pe
-                .compute(graph)
-                .map_err(|error| of_graph(graph, position, &error)),
-        }
+            Self::LapPe(lap_pe) => lap_pe.compute(graph),
+            Self::SignNet(lap_pe) => lap_pe.compute_sign_net(graph),
+            Self::HeatKernel(heat_kernel) => heat_kernel.compute(graph),
+            Self::Electrostatic(electrostatic) => electrostatic.compute(graph),
+            Self::Graphormer(graphormer) => Ok(graphormer.compute(graph)),
+        };
+        computed.map_err(|error| of_graph(graph, position, &error))
     }
 }
 

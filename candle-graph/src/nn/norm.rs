@@ -10,13 +10,19 @@ use crate::ops::{Affine, LayerNorm, Reduction, segment_reduce};
 /// `running_var`, `weight`, `bias`, each `[width]`) folded into one affine map. The fold is done in
 /// double precision.
 pub fn batch_norm(width: usize, eps: f64, vb: VarBuilder<'_>) -> Result<Affine> {
+    let exact = exact_batch_norm(width, eps, &vb)?;
+    Ok(Affine {
+        scale: exact.scale.to_dtype(vb.dtype())?,
+        shift: exact.shift.to_dtype(vb.dtype())?,
+    })
+}
+
+/// [`batch_norm`] in double precision, to be folded further.
+pub(super) fn exact_batch_norm(width: usize, eps: f64, vb: &VarBuilder<'_>) -> Result<Affine> {
     let get = |name| vb.get(width, name)?.to_dtype(DType::F64);
     let scale = (get("weight")? / (get("running_var")? + eps)?.sqrt()?)?;
     let shift = (get("bias")? - (get("running_mean")? * &scale)?)?;
-    Ok(Affine {
-        scale: scale.to_dtype(vb.dtype())?,
-        shift: shift.to_dtype(vb.dtype())?,
-    })
+    Ok(Affine { scale, shift })
 }
 
 /// Layer normalisation over the columns: `weight` and `bias`, each `[width]`.

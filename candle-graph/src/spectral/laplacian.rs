@@ -120,6 +120,13 @@ impl Laplacian {
         &self.degrees
     }
 
+    /// Weights of the symmetrised graph without self loops: `(i, j, weight)` with `i > j`, sorted,
+    /// each pair once.
+    pub fn weights(&self) -> impl Iterator<Item = (usize, usize, f64)> + '_ {
+        let weights = self.weights.iter();
+        weights.map(|&(i, j, weight)| (i as usize, j as usize, weight))
+    }
+
     /// The diagonal of [`symmetric_part`](Self::symmetric_part).
     pub(super) fn diagonal(&self) -> impl Iterator<Item = f64> + '_ {
         self.degrees.iter().map(|&degree| match self.norm {
@@ -132,8 +139,7 @@ impl Laplacian {
     /// spectrum is sought: the Laplacian itself or, for [`LaplacianNorm::Rw`], the similar
     /// symmetric normalised one.
     pub(super) fn symmetric_part(&self) -> impl Iterator<Item = (usize, usize, f64)> + '_ {
-        self.weights.iter().map(|&(i, j, weight)| {
-            let (i, j) = (i as usize, j as usize);
+        self.weights().map(|(i, j, weight)| {
             let scale = match self.norm {
                 LaplacianNorm::None => 1.0,
                 LaplacianNorm::Sym | LaplacianNorm::Rw => {

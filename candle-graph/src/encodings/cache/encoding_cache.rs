@@ -415,7 +415,7 @@ fn slots<'a, G: AsRef<Graph> + Sync>(
             let graph = graph.as_ref();
             let structure = structure(graph);
             let slot = |recipe| {
-                let key = EntryKey::of(recipe, &structure)?;
+                let key = EntryKey::of(recipe, graph, &structure)?;
                 Ok(Slot { key, recipe, graph })
             };
             plan.recipes().iter().map(slot).collect()

@@ -9,8 +9,9 @@ use crate::graph::Graph;
 /// Content hash (blake3) of everything that a recipe's values for a graph depend on:
 ///
 /// - the number of nodes and the directed edges as a multiset. The order of the edges does not
-///   matter, their direction and how often each is listed do. Features, targets and id do not
-///   matter. The numbering of the nodes does: rows follow it.
+///   matter but to recipes that choose among shortest paths by it; their direction and how often
+///   each is listed do. Features, targets and id do not matter. The numbering of the nodes does:
+///   rows follow it.
 /// - the recipe, as its JSON, and the version of its algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EntryKey([u8; 32]);
@@ -24,13 +25,21 @@ impl EntryKey {
     /// # Errors
     /// The recipe cannot be written as JSON.
     pub fn new(recipe: &EncodingRecipe, graph: &Graph) -> Result<Self> {
-        Self::of(recipe, &structure(graph))
+        Self::of(recipe, graph, &structure(graph))
     }
 
-    /// The key of `recipe` for the graph with the [`structure`] given.
-    pub(super) fn of(recipe: &EncodingRecipe, structure: &[u8; 32]) -> Result<Self> {
+    /// The key of `recipe` for `graph`, whose [`structure`] is given.
+    pub(super) fn of(
+        recipe: &EncodingRecipe,
+        graph: &Graph,
+        structure: &[u8; 32],
+    ) -> Result<Self> {
         let json = serde_json::to_vec(recipe)
             .map_err(|e| Error::Encoding(format!("a recipe cannot be written as JSON: {e}")))?;
+        let listed = recipe
+            .reads_edge_order()
+            .then(|| hash_of_edges(graph.num_nodes(), graph.edges()));
+        let structure = listed.as_ref().unwrap_or(structure);
         Ok(Self::hashed(&json, recipe.version(), structure))
     }
 
@@ -60,13 +69,18 @@ impl fmt::Display for EntryKey {
     }
 }
 
-/// Hash of the number of nodes and of the edges in sorted order. All fields have fixed widths and
-/// the number of edges comes before them, so different graphs give different texts.
+/// Hash of the number of nodes and of the edges in sorted order.
 pub(super) fn structure(graph: &Graph) -> [u8; 32] {
     let mut edges = graph.edges().to_vec();
     edges.sort_unstable();
+    hash_of_edges(graph.num_nodes(), &edges)
+}
+
+/// Hash of the number of nodes and of `edges` in their order. All fields have fixed widths and the
+/// number of edges comes before them, so different graphs give different texts.
+fn hash_of_edges(num_nodes: usize, edges: &[[u32; 2]]) -> [u8; 32] {
     let mut text = Vec::with_capacity(16 + 8 * edges.len());
-    text.extend((graph.num_nodes() as u64).to_le_bytes());
+    text.extend((num_nodes as u64).to_le_bytes());
     text.extend((edges.len() as u64).to_le_bytes());
     for [source, target] in edges {
         text.extend(source.to_le_bytes());
