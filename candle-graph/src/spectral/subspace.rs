@@ -22,7 +22,10 @@ impl Spectrum {
         let mut error = 0.0f64;
         for (range, full) in self.projectors() {
             let end = range.end.min(vectors.len());
-            let Some(part) = vectors.get(range.start..end).filter(|part| !part.is_empty()) else {
+            let Some(part) = vectors
+                .get(range.start..end)
+                .filter(|part| !part.is_empty())
+            else {
                 break;
             };
             if part.len() == range.len() {

@@ -9,20 +9,20 @@ use candle_graph::graph::Graph;
 use candle_graph_weights::{Limits, StateDict, read_safetensors};
 
 /// A safetensors file whose tensors are taken by name.
-pub struct Recorded {
+pub(super) struct Recorded {
     tensors: StateDict,
 }
 
 impl Recorded {
     /// Reads `path`.
-    pub fn read(path: &Path) -> Result<Self> {
+    pub(super) fn read(path: &Path) -> Result<Self> {
         Ok(Self {
             tensors: read_safetensors(path, &Limits::default())?,
         })
     }
 
     /// All names.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.tensors.names()
     }
 
@@ -35,18 +35,18 @@ impl Recorded {
     }
 
     /// The shape of `name`.
-    pub fn shape(&self, name: &str) -> Result<Vec<usize>> {
+    pub(super) fn shape(&self, name: &str) -> Result<Vec<usize>> {
         Ok(self.tensor(name)?.dims().to_vec())
     }
 
     /// The values of `name` as f32.
-    pub fn values(&self, name: &str) -> Result<Vec<f32>> {
+    pub(super) fn values(&self, name: &str) -> Result<Vec<f32>> {
         let tensor = self.tensor(name)?.to_dtype(DType::F32)?;
         Ok(tensor.flatten_all()?.to_vec1()?)
     }
 
     /// The two rows of the index tensor `name`, `[2, columns]`.
-    pub fn index_rows(&self, name: &str) -> Result<[Vec<i64>; 2]> {
+    pub(super) fn index_rows(&self, name: &str) -> Result<[Vec<i64>; 2]> {
         let mut rows = self.tensor(name)?.to_dtype(DType::I64)?.to_vec2()?;
         match (rows.pop(), rows.pop(), rows.is_empty()) {
             (Some(second), Some(first), true) => Ok([first, second]),
@@ -56,7 +56,7 @@ impl Recorded {
 }
 
 /// The graphs of the case.
-pub fn graphs(folder: &Path) -> Result<Vec<Graph>> {
+pub(super) fn graphs(folder: &Path) -> Result<Vec<Graph>> {
     let path = folder.join("inputs.safetensors");
     let reader = open(
         &path,
@@ -68,7 +68,7 @@ pub fn graphs(folder: &Path) -> Result<Vec<Graph>> {
 
 /// Finds for pairs `(row 0, row 1)` of a recorded, batch-wide index the row of our pair layout,
 /// where row 0 is the source and row 1 the target.
-pub fn pair_rows(index: &[Vec<i64>; 2], graphs: &[Graph]) -> Result<Vec<usize>> {
+pub(super) fn pair_rows(index: &[Vec<i64>; 2], graphs: &[Graph]) -> Result<Vec<usize>> {
     let mut places = Vec::new();
     let (mut first_node, mut first_pair) = (0usize, 0usize);
     for graph in graphs {

@@ -39,10 +39,10 @@ impl Difference {
 }
 
 /// The recorded name of the prediction.
-pub const PREDICTION: &str = "pred";
+pub(super) const PREDICTION: &str = "pred";
 
 /// Compares `ours` with `recorded`, value by value.
-pub fn difference(
+pub(super) fn difference(
     name: &str,
     ours: &[f32],
     recorded: &[f32],
@@ -124,7 +124,8 @@ impl Report {
     pub fn print(&self, tolerance: f64, verbose: bool) {
         println!("{}", self.case);
         let nearest = |d: &EncodingDifference| d.difference / d.tolerance;
-        let worst_encoding = (self.encodings.iter()).max_by(|a, b| nearest(a).total_cmp(&nearest(b)));
+        let worst_encoding =
+            (self.encodings.iter()).max_by(|a, b| nearest(a).total_cmp(&nearest(b)));
         if let Some(worst) = worst_encoding {
             println!(
                 "  encodings            {:.1e}  of {:.0e}  ({})",

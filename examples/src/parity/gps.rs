@@ -1,11 +1,9 @@
 //! Recorded cases of GraphGPS and of the families that share its code: plain message passing
 //! networks, SAN, Graphormer.
 
-use std::path::Path;
-
 use anyhow::{Context, Result, bail};
 use candle_core::DType;
-use candle_graph::encodings::{EncodingPlan, EncodingRecipe, GraphEncoding};
+use candle_graph::encodings::EncodingRecipe;
 use candle_graph::graph::Graph;
 use candle_graph::nn::{AttentionConfig, MessagePassingConfig};
 use candle_graph_models::ModelConfig;
@@ -56,7 +54,10 @@ pub(super) fn run(case: &super::Case<'_>, name: String) -> Result<Report> {
 }
 
 pub(super) fn is_eigenvectors(recipe: &EncodingRecipe) -> bool {
-    matches!(recipe, EncodingRecipe::LapPe(_) | EncodingRecipe::SignNet(_))
+    matches!(
+        recipe,
+        EncodingRecipe::LapPe(_) | EncodingRecipe::SignNet(_)
+    )
 }
 
 /// Which part of a recording is the mathematics that was meant.
@@ -136,9 +137,8 @@ impl Compared<'_> {
     /// Recorded activations that have no right value for any row.
     fn not_comparable(&self) -> Vec<String> {
         let names = self.outputs.names().filter(|name| our_name(name).is_some());
-        let wrong = names.filter(|name| {
-            self.trust == Trust::BeforeLocal && !self.trust.is_whole(name)
-        });
+        let wrong =
+            names.filter(|name| self.trust == Trust::BeforeLocal && !self.trust.is_whole(name));
         wrong.map(str::to_string).collect()
     }
 

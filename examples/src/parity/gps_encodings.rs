@@ -118,7 +118,11 @@ pub(super) fn compare_encodings(
             let scale = theirs.iter().copied().fold(1.0, f32::max);
             for (a, b) in ours.iter().zip(theirs) {
                 let distance = f64::from(a - b).abs() / f64::from(scale);
-                worst = worst.max(if distance.is_nan() { f64::INFINITY } else { distance });
+                worst = worst.max(if distance.is_nan() {
+                    f64::INFINITY
+                } else {
+                    distance
+                });
             }
         }
         differences.push(EncodingDifference {

@@ -151,33 +151,7 @@ impl Pairs<'_> {
         })
     }
 
-    /// The values of one activation in recorded order.
-    fn values(
-        &self,
-        activations: &BTreeMap<String, Tensor>,
-        ours: &str,
-        per_pair: bool,
-    ) -> Result<Vec<f32>> {
-        let tensor = activations
-            .get(ours)
-            .with_context(|| format!("the model records no `{ours}`"))?;
-        let width: usize = tensor.dims().iter().skip(1).product();
-        let values = tensor.flatten_all()?.to_vec1::<f32>()?;
-        Ok(match per_pair {
-            false => values,
-            true => self
-                .pair_rows
-                .iter()
-                .flat_map(|&row| values[row * width..(row + 1) * width].iter().copied())
-                .collect(),
-        })
-    }
-
-    fn compare(
-        &self,
-        ours: &Activations,
-        exact: &Activations,
-    ) -> Result<Vec<Difference>> {
+    fn compare(&self, ours: &Activations, exact: &Activations) -> Result<Vec<Difference>> {
         let mut differences = Vec::new();
         for name in self.outputs.names() {
             let Some((our_name, per_pair)) = our_name(name) else {

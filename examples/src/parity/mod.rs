@@ -19,7 +19,7 @@ use candle_graph_models::ModelConfig;
 use candle_graph_weights::Limits;
 use candle_graph_weights::convert::graphgym::{Converted, GraphGymOptions, convert};
 
-pub use compare::{Difference, Report};
+pub use compare::{Difference, EncodingDifference, Report};
 
 /// What is common to all families: the converted checkpoint, the graphs and what was recorded.
 struct Case<'a> {

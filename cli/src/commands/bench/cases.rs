@@ -64,8 +64,16 @@ pub(super) fn all() -> Vec<Case> {
         encode("rrwp 21 steps, 32 molecules", rrwp(21), &molecules),
         encode("rrwp 24 steps, 145 nodes", rrwp(24), &[145]),
         encode("rwse 20 steps, 32 molecules", rwse(20), &molecules),
-        encode("lap_pe 10 of 150 nodes", EncodingRecipe::LapPe(lap_pe(10)), &[150]),
-        encode("lap_pe 10 of 1400 nodes", EncodingRecipe::LapPe(lap_pe(10)), &[1400]),
+        encode(
+            "lap_pe 10 of 150 nodes",
+            EncodingRecipe::LapPe(lap_pe(10)),
+            &[150],
+        ),
+        encode(
+            "lap_pe 10 of 1400 nodes",
+            EncodingRecipe::LapPe(lap_pe(10)),
+            &[1400],
+        ),
     ]
 }
 

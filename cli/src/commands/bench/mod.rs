@@ -40,7 +40,11 @@ struct Figures {
 /// # Errors
 /// No case has the wanted name, a model fails, or the peer does.
 pub(crate) fn run(args: &BenchArgs) -> Result<()> {
-    let wanted = |case: &Case| args.case.as_ref().is_none_or(|part| case.name.contains(part));
+    let wanted = |case: &Case| {
+        args.case
+            .as_ref()
+            .is_none_or(|part| case.name.contains(part))
+    };
     let mut all = Vec::new();
     for case in cases::all().into_iter().filter(wanted) {
         let (graphs, mut figures) = time(&case, args)?;

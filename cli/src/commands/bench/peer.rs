@@ -84,7 +84,9 @@ pub(super) fn time(
     }
     let text = String::from_utf8_lossy(&output.stdout);
     let times = serde_json::from_str(&text);
-    Ok(Some(times.with_context(|| format!("`{command}` printed {text:?}"))?))
+    Ok(Some(times.with_context(|| {
+        format!("`{command}` printed {text:?}")
+    })?))
 }
 
 fn graph(graph: &Graph) -> Value {
