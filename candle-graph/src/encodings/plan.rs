@@ -82,10 +82,9 @@ impl EncodingRecipe {
     fn check_graph(&self, graph: &Graph) -> Result<()> {
         match self {
             Self::Rrwp(_) | Self::Rwse(_) => Ok(()),
-            Self::LapPe(_)
-            | Self::SignNet(_)
-            | Self::HeatKernel(_)
-            | Self::Electrostatic(_) => check_dense(graph.num_nodes(), MAX_DENSE_BYTES),
+            Self::LapPe(_) | Self::SignNet(_) | Self::HeatKernel(_) | Self::Electrostatic(_) => {
+                check_dense(graph.num_nodes(), MAX_DENSE_BYTES)
+            }
             Self::Graphormer(graphormer) => graphormer.check_graph(graph),
         }
     }

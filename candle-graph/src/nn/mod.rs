@@ -19,6 +19,7 @@ pub use head::{Head, HeadConfig};
 pub use linear::{linear, linear_no_bias};
 pub use message_passing::MessagePassingConfig;
 pub use node_encoder::{NodeEncoder, NodeEncoderConfig, NodeEncoding};
+use norm::NORM_EPS;
 pub use norm::{batch_norm, layer_norm};
 pub use pooling::{Pooling, pool};
 pub use positional_encoder::{

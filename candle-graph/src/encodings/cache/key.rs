@@ -29,11 +29,7 @@ impl EntryKey {
     }
 
     /// The key of `recipe` for `graph`, whose [`structure`] is given.
-    pub(super) fn of(
-        recipe: &EncodingRecipe,
-        graph: &Graph,
-        structure: &[u8; 32],
-    ) -> Result<Self> {
+    pub(super) fn of(recipe: &EncodingRecipe, graph: &Graph, structure: &[u8; 32]) -> Result<Self> {
         let json = serde_json::to_vec(recipe)
             .map_err(|e| Error::Encoding(format!("a recipe cannot be written as JSON: {e}")))?;
         let listed = recipe
