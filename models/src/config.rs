@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::GraphModel;
 use crate::gps::{Gps, GpsConfig};
+use crate::graphormer::{Graphormer, GraphormerConfig};
 use crate::grit::{Grit, GritConfig};
 use crate::mpnn::{Mpnn, MpnnConfig};
 
@@ -52,11 +53,13 @@ pub enum ModelConfig {
     Gps(GpsConfig),
     /// Plain message passing networks.
     Mpnn(MpnnConfig),
+    /// Graphormer.
+    Graphormer(GraphormerConfig),
 }
 
 impl ModelConfig {
     /// The values that `model_type` may have.
-    pub const MODEL_TYPES: &'static [&'static str] = &["grit", "gps", "mpnn"];
+    pub const MODEL_TYPES: &'static [&'static str] = &["grit", "gps", "mpnn", "graphormer"];
 
     /// The value of `model_type`.
     pub fn model_type(&self) -> &'static str {
@@ -64,6 +67,7 @@ impl ModelConfig {
             Self::Grit(_) => "grit",
             Self::Gps(_) => "gps",
             Self::Mpnn(_) => "mpnn",
+            Self::Graphormer(_) => "graphormer",
         }
     }
 
@@ -76,6 +80,7 @@ impl ModelConfig {
             Self::Grit(config) => config.check(),
             Self::Gps(config) => config.check(),
             Self::Mpnn(config) => config.check(),
+            Self::Graphormer(config) => config.check(),
         }
     }
 
@@ -85,6 +90,7 @@ impl ModelConfig {
             Self::Grit(config) => config.input_schema(),
             Self::Gps(config) => config.input_schema(),
             Self::Mpnn(config) => config.input_schema(),
+            Self::Graphormer(config) => config.input_schema(),
         }
     }
 
@@ -97,6 +103,7 @@ impl ModelConfig {
             Self::Grit(config) => config.encoding_plan(),
             Self::Gps(config) => config.encoding_plan(),
             Self::Mpnn(config) => config.encoding_plan(),
+            Self::Graphormer(config) => config.encoding_plan(),
         }
     }
 
@@ -109,6 +116,7 @@ impl ModelConfig {
             Self::Grit(config) => Ok(Box::new(Grit::new(config, vb)?)),
             Self::Gps(config) => Ok(Box::new(Gps::new(config, vb)?)),
             Self::Mpnn(config) => Ok(Box::new(Mpnn::new(config, vb)?)),
+            Self::Graphormer(config) => Ok(Box::new(Graphormer::new(config, vb)?)),
         }
     }
 }

@@ -8,6 +8,7 @@
 
 mod config;
 pub mod gps;
+pub mod graphormer;
 pub mod grit;
 mod model;
 pub mod mpnn;

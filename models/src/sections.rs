@@ -5,8 +5,8 @@ use candle_core::Tensor;
 use candle_graph::encodings::EncodingPlan;
 use candle_graph::graph::{GraphBatch, InputSchema};
 use candle_graph::nn::{
-    FeatureEncoder, FeatureEncoderConfig, Head, HeadConfig, MessagePassingConfig, NodeEncoder,
-    NodeEncoderConfig, Pooling, batch_norm, linear, linear_no_bias, pool,
+    AttentionConfig, FeatureEncoder, FeatureEncoderConfig, Head, HeadConfig, MessagePassingConfig,
+    NodeEncoder, NodeEncoderConfig, Pooling, batch_norm, linear, linear_no_bias, pool,
 };
 use candle_graph::ops::{self, Activation, Affine, LinearWeights, normalise_rows};
 use candle_nn::VarBuilder;
@@ -104,14 +104,37 @@ impl InputConfig {
         Ok(())
     }
 
+    /// Checks that `attention` can use the bias that the node encoder makes, if it makes one.
+    pub(crate) fn check_bias(
+        &self,
+        attention: Option<&AttentionConfig>,
+    ) -> Result<(), ConfigError> {
+        match (self.node_encoder.bias_heads(), attention) {
+            (None, _) => Ok(()),
+            (Some(of_bias), Some(AttentionConfig::Softmax { heads })) if *heads == of_bias => {
+                Ok(())
+            }
+            (Some(of_bias), Some(AttentionConfig::Softmax { heads })) => Err(ConfigError::new(
+                "attention.heads",
+                format!("{heads}, but the attention bias has {of_bias}"),
+            )),
+            (Some(_), _) => Err(ConfigError::new(
+                "attention",
+                "an attention bias needs softmax attention",
+            )),
+        }
+    }
+
     /// The features that the model reads, for node states of `width` and edge states of
     /// `edge_width`.
     pub(crate) fn schema(&self, width: usize, edge_width: usize) -> InputSchema {
         let states = self.pre_layers.as_ref().map_or(width, |pre| pre.input_dim);
-        let edge = self.edge_encoder.as_ref();
+        let edge = self.edge_encoder.as_ref().map(|e| e.schema(edge_width));
         InputSchema {
             node: self.node_encoder.schema(states),
-            edge: edge.map(|e| e.schema(edge_width)).unwrap_or_default(),
+            edge: edge
+                .or_else(|| self.node_encoder.edge_schema())
+                .unwrap_or_default(),
         }
     }
 

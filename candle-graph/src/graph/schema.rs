@@ -19,6 +19,13 @@ pub enum FeatureSchema {
         /// Number of categories of each column.
         tables: Vec<usize>,
     },
+    /// The same, but larger numbers in the columns `clamped` count as the last category.
+    ClampedCategorical {
+        /// Number of categories of each column.
+        tables: Vec<usize>,
+        /// The columns that take larger numbers.
+        clamped: Vec<usize>,
+    },
     /// Real-valued rows.
     Float {
         /// Columns.
@@ -31,7 +38,7 @@ impl FeatureSchema {
     pub fn describe(&self) -> String {
         match self {
             Self::Ignored => "nothing".to_string(),
-            Self::Categorical { tables } => format!(
+            Self::Categorical { tables } | Self::ClampedCategorical { tables, .. } => format!(
                 "{} categorical column(s) with {} categories",
                 tables.len(),
                 tables
@@ -54,7 +61,7 @@ impl FeatureSchema {
     ) -> Result<Option<Cow<'a, Features>>, GraphProblem> {
         let expected = match self {
             Self::Ignored => return Ok(None),
-            Self::Categorical { tables } => tables.len(),
+            Self::Categorical { tables } | Self::ClampedCategorical { tables, .. } => tables.len(),
             Self::Float { width } => *width,
         };
         let Some(features) = features else {
@@ -77,16 +84,23 @@ impl FeatureSchema {
                 expected,
             });
         }
-        let Self::Categorical { tables } = self else {
-            return Ok(Some(match features {
-                Features::Float { .. } => Cow::Borrowed(features),
-                Features::Categorical { .. } => Cow::Owned(features.to_float()),
-            }));
+        let (tables, clamped) = match self {
+            Self::Categorical { tables } => (tables, [].as_slice()),
+            Self::ClampedCategorical { tables, clamped } => (tables, clamped.as_slice()),
+            Self::Ignored | Self::Float { .. } => {
+                return Ok(Some(match features {
+                    Features::Float { .. } => Cow::Borrowed(features),
+                    Features::Categorical { .. } => Cow::Owned(features.to_float()),
+                }));
+            }
         };
-        let features = match features {
+        let mut features = match features {
             Features::Categorical { .. } => Cow::Borrowed(features),
             Features::Float { .. } => Cow::Owned(features.to_categorical(field)?),
         };
+        if !clamped.is_empty() {
+            features = Cow::Owned(clamp(features.into_owned(), tables, clamped));
+        }
         if let Features::Categorical { width, data } = features.as_ref() {
             for (row, values) in data.chunks_exact((*width).max(1)).enumerate() {
                 for (column, (&value, &table)) in values.iter().zip(tables).enumerate() {
@@ -104,6 +118,21 @@ impl FeatureSchema {
         }
         Ok(Some(features))
     }
+}
+
+/// `features` with the numbers of the columns `clamped` brought into their tables.
+fn clamp(mut features: Features, tables: &[usize], clamped: &[usize]) -> Features {
+    if let Features::Categorical { width, data } = &mut features {
+        for row in data.chunks_exact_mut((*width).max(1)) {
+            for &column in clamped {
+                if let (Some(value), Some(&table)) = (row.get_mut(column), tables.get(column)) {
+                    let last = u32::try_from(table.saturating_sub(1)).unwrap_or(u32::MAX);
+                    *value = (*value).min(last);
+                }
+            }
+        }
+    }
+    features
 }
 
 /// What a model reads from a graph.

@@ -19,6 +19,14 @@ pub enum FeatureEncoderConfig {
         /// Number of categories of each column.
         tables: Vec<usize>,
     },
+    /// As [`Embedding`](Self::Embedding), but numbers beyond the tables of the columns `clamped`
+    /// count as their last: depths above 20 in `ASTNode` (98 types, 10030 attributes, 21 depths).
+    ClampedEmbedding {
+        /// Number of categories of each column.
+        tables: Vec<usize>,
+        /// The columns that take larger numbers.
+        clamped: Vec<usize>,
+    },
     /// An affine map of real-valued rows (`LinearNode`, `LinearEdge`, `VOCNode`, `VOCEdge`,
     /// `PPAEdge`).
     Linear {
@@ -29,6 +37,8 @@ pub enum FeatureEncoderConfig {
     Dummy,
     /// Real-valued rows as they are; their width is the model's.
     Raw,
+    /// No columns: the graphs have no features, or the model reads none.
+    None,
 }
 
 impl FeatureEncoderConfig {
@@ -38,12 +48,20 @@ impl FeatureEncoderConfig {
     /// What rules it out.
     pub fn check(&self) -> std::result::Result<(), InvalidOption> {
         let sizes = match self {
-            Self::Embedding { tables } => tables.as_slice(),
+            Self::Embedding { tables } | Self::ClampedEmbedding { tables, .. } => tables.as_slice(),
             Self::Linear { width } => std::slice::from_ref(width),
-            Self::Dummy | Self::Raw => return Ok(()),
+            Self::Dummy | Self::Raw | Self::None => return Ok(()),
         };
         if sizes.is_empty() || sizes.contains(&0) {
             return Err(InvalidOption::new("", "a table or input of size 0"));
+        }
+        if let Self::ClampedEmbedding { tables, clamped } = self
+            && let Some(column) = clamped.iter().find(|&&column| column >= tables.len())
+        {
+            return Err(InvalidOption::new(
+                "clamped",
+                format!("column {column} of {}", tables.len()),
+            ));
         }
         match sizes.iter().find(|&&size| u32::try_from(size).is_err()) {
             Some(size) => Err(InvalidOption::new(
@@ -60,8 +78,12 @@ impl FeatureEncoderConfig {
             Self::Embedding { tables } => FeatureSchema::Categorical {
                 tables: tables.clone(),
             },
+            Self::ClampedEmbedding { tables, clamped } => FeatureSchema::ClampedCategorical {
+                tables: tables.clone(),
+                clamped: clamped.clone(),
+            },
             Self::Linear { width } => FeatureSchema::Float { width: *width },
-            Self::Dummy => FeatureSchema::Ignored,
+            Self::Dummy | Self::None => FeatureSchema::Ignored,
             Self::Raw => FeatureSchema::Float { width },
         }
     }
@@ -78,6 +100,8 @@ pub enum FeatureEncoder {
     Dummy(Tensor),
     /// Nothing to apply but the model's number type.
     Raw(DType),
+    /// No columns.
+    None,
 }
 
 impl FeatureEncoder {
@@ -87,7 +111,8 @@ impl FeatureEncoder {
             vb.get((rows, width), &format!("embeddings.{column}.weight"))
         };
         Ok(match config {
-            FeatureEncoderConfig::Embedding { tables } => Self::Embedding(
+            FeatureEncoderConfig::Embedding { tables }
+            | FeatureEncoderConfig::ClampedEmbedding { tables, .. } => Self::Embedding(
                 tables
                     .iter()
                     .enumerate()
@@ -99,13 +124,15 @@ impl FeatureEncoder {
             }
             FeatureEncoderConfig::Dummy => Self::Dummy(table(0, 1)?),
             FeatureEncoderConfig::Raw => Self::Raw(vb.dtype()),
+            FeatureEncoderConfig::None => Self::None,
         })
     }
 
     /// Encodes `features` of `rows` nodes or edges.
     ///
     /// # Errors
-    /// The features are not of the kind that the encoder's schema asks for.
+    /// The features are not of the kind that the encoder's schema asks for, or the encoder has no
+    /// columns to give.
     pub fn forward(&self, features: Option<&BatchFeatures>, rows: usize) -> Result<Tensor> {
         match (self, features) {
             (Self::Embedding(tables), Some(BatchFeatures::Categorical(ids))) => {

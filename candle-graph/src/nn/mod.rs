@@ -23,6 +23,7 @@ pub use invalid_option::InvalidOption;
 pub use linear::{linear, linear_no_bias};
 pub use message_passing::{MessageInput, MessageOutput, MessagePassing, MessagePassingConfig};
 pub use node_encoder::{NodeEncoder, NodeEncoderConfig, NodeEncoding};
+use norm::NORM_EPS;
 pub use norm::{GraphLayerNorm, batch_norm, layer_norm};
 pub use pooling::{Pooling, pool};
 pub use positional_encoder::{

@@ -4,8 +4,9 @@ use candle_core::Tensor;
 use candle_nn::VarBuilder;
 use serde::{Deserialize, Serialize};
 
-use super::{FeatureEncoderConfig, PositionalEncoderConfig};
-use crate::encodings::EncodingRecipe;
+use super::positional_encoder::{Contribution, PositionalEncoder};
+use super::{FeatureEncoder, FeatureEncoderConfig, PositionalEncoderConfig};
+use crate::encodings::{EncodingPlan, EncodingRecipe};
 use crate::error::{Error, Result};
 use crate::graph::{FeatureSchema, GraphBatch};
 
@@ -35,10 +36,18 @@ impl NodeEncoderConfig {
         self.features.schema(self.features_dim(width).unwrap_or(0))
     }
 
-    /// What the encoder itself expects of the edges of a graph: the categories along shortest
-    /// paths (`GraphormerBias`), whether or not the model has an edge encoder.
+    /// What the encoder itself expects of the edges of a graph, whether or not the model has an
+    /// edge encoder: one column of categories for the bias from shortest paths (`GraphormerBias`
+    /// with edge types).
     pub fn edge_schema(&self) -> Option<FeatureSchema> {
-        None
+        self.positional.iter().find_map(|encoder| match encoder {
+            PositionalEncoderConfig::Graphormer {
+                recipe, edge_types, ..
+            } if recipe.edge_types && !recipe.degrees_only => Some(FeatureSchema::Categorical {
+                tables: vec![*edge_types],
+            }),
+            _ => None,
+        })
     }
 
     /// Whether the encoder makes positions whose distances scale messages (`EquivStableLapPE`).
@@ -57,22 +66,103 @@ impl NodeEncoderConfig {
         })
     }
 
-    /// The encodings that the encoder reads.
+    /// The encodings that the encoder reads, each once.
     pub fn recipes(&self) -> Vec<EncodingRecipe> {
-        Vec::new()
+        let mut recipes = Vec::new();
+        for encoder in &self.positional {
+            let recipe = encoder.recipe();
+            if !recipes.contains(&recipe) {
+                recipes.push(recipe);
+            }
+        }
+        recipes
+    }
+
+    /// Width of the node states before each positional encoder, and after the last: 0 where there
+    /// are no states yet. A Graphormer that finds none makes them as wide as later ones leave.
+    fn state_dims(&self, width: usize) -> Vec<usize> {
+        let mut state = match self.features {
+            FeatureEncoderConfig::None => 0,
+            _ => self.features_dim(width).unwrap_or(0),
+        };
+        let mut left: usize = self
+            .positional
+            .iter()
+            .map(PositionalEncoderConfig::dim)
+            .sum();
+        let mut states = vec![state];
+        for encoder in &self.positional {
+            left -= encoder.dim();
+            match encoder {
+                PositionalEncoderConfig::Graphormer { .. } if state == 0 => {
+                    state = width.saturating_sub(left);
+                }
+                _ => state += encoder.dim(),
+            }
+            states.push(state);
+        }
+        states
     }
 
     /// Checks that an encoder of width `width` can be built.
     ///
     /// # Errors
-    /// What rules it out.
+    /// What rules it out: positional encoders that take more columns than there are, or leave some
+    /// although there are no features; LapPE and EquivStableLapPE with different eigenvectors;
+    /// an encoder behind a Graphormer with a graph token (the official code has none either);
+    /// a count of 0.
     pub fn check(&self, width: usize) -> Result<()> {
-        match self.features_dim(width) {
-            Some(_) => Ok(()),
-            None => Err(Error::Encoding(format!(
+        let refuse = |problem: String| Err(Error::Encoding(format!("node encoder: {problem}")));
+        let Some(features) = self.features_dim(width) else {
+            return refuse(format!(
                 "the positional encoders take more than the {width} columns of a node state"
-            ))),
+            ));
+        };
+        if let Some(problem) = self.positional.iter().find_map(|encoder| encoder.problem()) {
+            return refuse(problem);
         }
+        let made = self.state_dims(width).last().copied().unwrap_or(0);
+        if made != width {
+            return refuse(format!(
+                "it makes {made} of the {width} columns of a node state"
+            ));
+        }
+        if features == 0 && self.features != FeatureEncoderConfig::None {
+            return refuse(
+                "the positional encoders leave no column for the features; their encoder must be \
+                 `none`"
+                    .to_string(),
+            );
+        }
+        let takes_no_more = |encoder: &PositionalEncoderConfig| {
+            matches!(
+                encoder,
+                PositionalEncoderConfig::Graphormer {
+                    graph_token: true,
+                    ..
+                }
+            )
+        };
+        if let Some((_, before)) = self.positional.split_last()
+            && before.iter().any(takes_no_more)
+        {
+            return refuse("behind GraphormerBias with a graph token there is another".to_string());
+        }
+        let kinds = |kind: fn(&PositionalEncoderConfig) -> bool| {
+            self.positional
+                .iter()
+                .filter(|encoder| kind(encoder))
+                .count()
+        };
+        let biased = kinds(|e| matches!(e, PositionalEncoderConfig::Graphormer { .. }));
+        let positions = kinds(|e| matches!(e, PositionalEncoderConfig::EquivStable { .. }));
+        if biased > 1 || positions > 1 {
+            return refuse("GraphormerBias and EquivStableLapPE may stand once".to_string());
+        }
+        if positions > 0 && self.positional.iter().any(takes_no_more) {
+            return refuse("EquivStableLapPE has no position for a graph token".to_string());
+        }
+        EncodingPlan::new(self.recipes()).map(|_| ())
     }
 }
 
@@ -94,24 +184,84 @@ pub struct NodeEncoding {
 
 /// Encodes node features and appends positional encodings.
 #[derive(Debug, Clone)]
-pub struct NodeEncoder {}
+pub struct NodeEncoder {
+    features: FeatureEncoder,
+    positional: Vec<PositionalEncoder>,
+}
 
 impl NodeEncoder {
-    /// Loads `features.…` as [`FeatureEncoder`](super::FeatureEncoder) does, and
-    /// `positional.{i}.…`, the positional encoder at position `i`. `width` is D.
+    /// Loads `features.…` as [`FeatureEncoder`] does, and `positional.{i}.…`, the positional
+    /// encoder at position `i`; `width` is D. With BatchNorm standing for `weight`, `bias`,
+    /// `running_mean` and `running_var`, and maps for `weight` and `bias`:
+    ///
+    /// - LapPE: BatchNorm `raw_norm` `[frequencies]` where there is one; map `input` from 2; of a
+    ///   deep set the further maps `layers.{j}`, of a transformer the maps
+    ///   `layers.{l}.attention.{in_proj,out_proj}` and `layers.{l}.feed_forward.{input,output}` and
+    ///   the LayerNorms `layers.{l}.{norm_attention,norm_feed_forward}`; maps `post.{j}`.
+    /// - RWSE, HKdiagSE, ElstaticSE: BatchNorm `raw_norm` `[values]` where there is one; maps
+    ///   `layers.{j}`.
+    /// - SignNet: `layers.{l}.eps` `[1]`, maps `layers.{l}.{input,output}`, BatchNorm
+    ///   `layers.{l}.norm` between them; BatchNorm `norms.{l}` between the layers; maps `post.{j}`
+    ///   with BatchNorm `post_norms.{j}` between them.
+    /// - EquivStableLapPE: BatchNorm `raw_norm` `[frequencies]` where there is one; map `linear`.
+    /// - GraphormerBias: `in_degrees.weight` and `out_degrees.weight`; `spatial.weight`
+    ///   `[spatial types + 1, heads]`; with edge types `edges.weight` `[edge types, heads]` and
+    ///   `edge_distances.weight` `[spatial types · heads², 1]`; with a graph token `graph_token`
+    ///   and `bias_token` `[1, heads, 1]`.
     ///
     /// # Errors
     /// An impossible configuration, tensors that are missing or of another shape.
-    pub fn new(config: &NodeEncoderConfig, width: usize, _vb: VarBuilder<'_>) -> Result<Self> {
+    pub fn new(config: &NodeEncoderConfig, width: usize, vb: VarBuilder<'_>) -> Result<Self> {
         config.check(width)?;
-        Ok(Self {})
+        let features_dim = config.features_dim(width).unwrap_or(0);
+        let features = FeatureEncoder::new(&config.features, features_dim, vb.pp("features"))?;
+        let states = config.state_dims(width);
+        let mut positional = Vec::with_capacity(config.positional.len());
+        for (i, (encoder, after)) in config
+            .positional
+            .iter()
+            .zip(states.iter().skip(1))
+            .enumerate()
+        {
+            let vb = vb.pp("positional").pp(i);
+            positional.push(PositionalEncoder::new(encoder, *after, vb)?);
+        }
+        Ok(Self {
+            features,
+            positional,
+        })
     }
 
     /// Encodes the nodes of `batch`.
     ///
     /// # Errors
     /// The batch was made with another schema, or carries no encoding of one of the recipes.
-    pub fn forward(&self, _batch: &GraphBatch) -> Result<NodeEncoding> {
-        Err(Error::Encoding("node encoder".to_string()))
+    pub fn forward(&self, batch: &GraphBatch) -> Result<NodeEncoding> {
+        let mut nodes = match &self.features {
+            FeatureEncoder::None => None,
+            encoder => Some(encoder.forward(batch.node_features(), batch.num_nodes())?),
+        };
+        let (mut positions, mut bias, mut token_batch) = (None, None, None);
+        for encoder in &self.positional {
+            match encoder.forward(nodes.as_ref(), batch)? {
+                Contribution::Nodes(states) => nodes = Some(states),
+                Contribution::Positions(found) => positions = Some(found),
+                Contribution::Biased {
+                    nodes: states,
+                    bias: found,
+                    tokens,
+                } => {
+                    nodes = Some(states);
+                    bias = found;
+                    token_batch = tokens.map(|tokens| *tokens);
+                }
+            }
+        }
+        Ok(NodeEncoding {
+            nodes: nodes.ok_or_else(|| Error::Encoding("node encoder: it makes nothing".into()))?,
+            positions,
+            bias,
+            token_batch,
+        })
     }
 }

@@ -6,6 +6,9 @@ use candle_nn::VarBuilder;
 use crate::graph::Offsets;
 use crate::ops::{Affine, LayerNorm, Reduction, segment_reduce};
 
+/// The eps of PyTorch's norms.
+pub(super) const NORM_EPS: f64 = 1e-5;
+
 /// Batch normalisation in evaluation mode, with its running statistics (`running_mean`,
 /// `running_var`, `weight`, `bias`, each `[width]`) folded into one affine map. The fold is done in
 /// double precision.

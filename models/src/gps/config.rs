@@ -78,24 +78,7 @@ impl GpsConfig {
             let checked = attention.check(self.hidden_dim);
             checked.map_err(|invalid| ConfigError::within("attention", invalid))?;
         }
-        if let Some(bias_heads) = encoder.bias_heads() {
-            match &self.attention {
-                Some(AttentionConfig::Softmax { heads }) if *heads == bias_heads => {}
-                Some(AttentionConfig::Softmax { heads }) => {
-                    return Err(ConfigError::new(
-                        "attention.heads",
-                        format!("{heads}, but the attention bias has {bias_heads}"),
-                    ));
-                }
-                _ => {
-                    return Err(ConfigError::new(
-                        "attention",
-                        "an attention bias needs softmax attention",
-                    ));
-                }
-            }
-        }
-        Ok(())
+        self.input.check_bias(self.attention.as_ref())
     }
 
     /// Width of the edge states.

@@ -36,7 +36,8 @@ impl GraphSpec {
 fn features(schema: &FeatureSchema, rows: usize, stream: &mut Stream) -> Option<Features> {
     match schema {
         FeatureSchema::Ignored => None,
-        FeatureSchema::Categorical { tables } => {
+        FeatureSchema::Categorical { tables }
+        | FeatureSchema::ClampedCategorical { tables, .. } => {
             let columns = tables.iter().cycle().take(rows * tables.len());
             let data = columns.map(|&t| (stream.next() % t as u64) as u32);
             Some(Features::categorical(tables.len(), data.collect()))

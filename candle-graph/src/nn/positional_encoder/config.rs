@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::encodings::{Electrostatic, Graphormer, HeatKernel, LapPe, Rwse};
+use crate::encodings::{Electrostatic, EncodingRecipe, Graphormer, HeatKernel, LapPe, Rwse};
 
 /// How LapPE's set of (eigenvector value, eigenvalue) pairs of a node becomes one vector
 /// (`posenc_LapPE.model`).
@@ -151,6 +151,84 @@ impl PositionalEncoderConfig {
             | Self::Electrostatic { dim, .. }
             | Self::SignNet { dim, .. } => *dim,
             Self::EquivStable { .. } | Self::Graphormer { .. } => 0,
+        }
+    }
+
+    /// The encoding that the encoder reads.
+    pub fn recipe(&self) -> EncodingRecipe {
+        match self {
+            Self::LapPe { recipe, .. } | Self::EquivStable { recipe, .. } => {
+                EncodingRecipe::LapPe(recipe.clone())
+            }
+            Self::Rwse { recipe, .. } => EncodingRecipe::Rwse(recipe.clone()),
+            Self::HeatKernel { recipe, .. } => EncodingRecipe::HeatKernel(recipe.clone()),
+            Self::Electrostatic { recipe, .. } => EncodingRecipe::Electrostatic(recipe.clone()),
+            Self::SignNet { recipe, .. } => EncodingRecipe::SignNet(recipe.clone()),
+            Self::Graphormer { recipe, .. } => EncodingRecipe::Graphormer(recipe.clone()),
+        }
+    }
+
+    /// The official name, for messages.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::LapPe { .. } => "LapPE",
+            Self::Rwse { .. } => "RWSE",
+            Self::HeatKernel { .. } => "HKdiagSE",
+            Self::Electrostatic { .. } => "ElstaticSE",
+            Self::SignNet { .. } => "SignNet",
+            Self::EquivStable { .. } => "EquivStableLapPE",
+            Self::Graphormer { .. } => "GraphormerBias",
+        }
+    }
+
+    /// The first count that must not be 0 but is, or attention heads that do not divide the width.
+    pub(crate) fn problem(&self) -> Option<String> {
+        let zero = |counts: &[(&str, usize)]| {
+            let found = counts.iter().find(|(_, count)| *count == 0);
+            found.map(|(what, _)| format!("{}: {what} is 0", self.name()))
+        };
+        match self {
+            Self::LapPe { dim, set, .. } => match set {
+                EigenvectorSet::DeepSet { layers } => zero(&[("dim", *dim), ("layers", *layers)]),
+                EigenvectorSet::Transformer { heads, .. } => {
+                    let uneven = || {
+                        let uneven = !dim.is_multiple_of(*heads);
+                        uneven.then(|| format!("LapPE: a width of {dim} for {heads} heads"))
+                    };
+                    zero(&[("dim", *dim), ("heads", *heads)]).or_else(uneven)
+                }
+            },
+            Self::Rwse { dim, encoder, .. }
+            | Self::HeatKernel { dim, encoder, .. }
+            | Self::Electrostatic { dim, encoder, .. } => match encoder {
+                KernelEncoder::Linear => zero(&[("dim", *dim)]),
+                KernelEncoder::Mlp { layers } => zero(&[("dim", *dim), ("layers", *layers)]),
+            },
+            Self::SignNet {
+                dim,
+                layers,
+                hidden_dim,
+                output_dim,
+                post_layers,
+                ..
+            } => zero(&[
+                ("dim", *dim),
+                ("layers", *layers),
+                ("hidden_dim", *hidden_dim),
+                ("output_dim", *output_dim),
+                ("post_layers", *post_layers),
+            ]),
+            Self::EquivStable { .. } => None,
+            Self::Graphormer {
+                recipe,
+                heads,
+                edge_types,
+                ..
+            } => match (recipe.degrees_only, recipe.edge_types) {
+                (true, _) => None,
+                (false, false) => zero(&[("heads", *heads)]),
+                (false, true) => zero(&[("heads", *heads), ("edge_types", *edge_types)]),
+            },
         }
     }
 }

@@ -133,7 +133,8 @@ impl LapPeEncoder {
             }
             Set::Transformer(layers) => {
                 let states = ops::linear(&pairs, &self.input, Activation::Identity)?;
-                let step = |x: Tensor, layer: &TransformerLayer| layer.forward(&x, &frequencies.ptr);
+                let step =
+                    |x: Tensor, layer: &TransformerLayer| layer.forward(&x, &frequencies.ptr);
                 layers.iter().try_fold(states, step)?
             }
         };

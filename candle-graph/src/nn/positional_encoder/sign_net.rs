@@ -3,14 +3,24 @@
 use candle_core::{DType, Result, Tensor};
 use candle_nn::VarBuilder;
 
+use super::SignInvariantPooling;
 use super::frequencies::Frequencies;
-use super::{SignInvariantPooling, SignNetShape};
 use crate::encodings::SIGN_NET_EIGENVECTORS;
 use crate::error::Result as EngineResult;
 use crate::graph::GraphBatch;
 use crate::nn::linear::ExactLinear;
 use crate::nn::{NORM_EPS, norm::exact_batch_norm};
 use crate::ops::{self, Activation, LinearWeights, Reduction, segment_reduce};
+
+/// Sizes of a SignNet, as [`PositionalEncoderConfig`](super::PositionalEncoderConfig) names them.
+pub(super) struct SignNetShape {
+    pub(super) frequencies: usize,
+    pub(super) layers: usize,
+    pub(super) hidden_dim: usize,
+    pub(super) output_dim: usize,
+    pub(super) pooling: SignInvariantPooling,
+    pub(super) post_layers: usize,
+}
 
 /// A layer of the graph isomorphism network: `MLP((1 + ε)·x_t + Σ x_s)` over the edges s → t, the
 /// perceptron being affine → ReLU → BatchNorm → affine, with the norm folded into its neighbour.
@@ -58,9 +68,7 @@ impl SignNet {
             });
         }
         let joined = match shape.pooling {
-            SignInvariantPooling::Concatenate => {
-                shape.output_dim.saturating_mul(shape.frequencies)
-            }
+            SignInvariantPooling::Concatenate => shape.output_dim.saturating_mul(shape.frequencies),
             SignInvariantPooling::Sum => shape.output_dim,
         };
         let mut post = Vec::with_capacity(shape.post_layers);

@@ -45,7 +45,8 @@ pub(super) fn graphs(schema: &InputSchema, sizes: &[usize]) -> Result<Vec<Graph>
 
 fn features(schema: &FeatureSchema, rows: usize, random: &mut Random) -> Option<Features> {
     match schema {
-        FeatureSchema::Categorical { tables, .. } => {
+        FeatureSchema::Categorical { tables }
+        | FeatureSchema::ClampedCategorical { tables, .. } => {
             let columns = tables.iter().cycle().take(rows * tables.len());
             let data = columns.map(|&t| random.below(t as u64) as u32).collect();
             Some(Features::categorical(tables.len(), data))

@@ -1,0 +1,163 @@
+//! Graphormer, "Do Transformers Really Perform Bad for Graph Representation?" (Ying et al., NeurIPS
+//! 2021), version 1 as GraphGPS ports it.
+//!
+//! A transformer among all nodes of a graph: degrees are part of the node states, distances and the
+//! edges along shortest paths a bias of the attention logits; optionally every graph has a learned
+//! node of its own, from which its prediction is read.
+//!
+//! Facts of the official implementation (rampasek/GraphGPS): norms come before attention and
+//! feed-forward block; the feed-forward block is as wide as the states; GELU is exact.
+//!
+//! Recorded activations: `encoder.node` `[nodes, D]`, `encoder.bias` `[pairs, heads]`, and for every
+//! layer `layers.{i}.node` and `layers.{i}.attention` `[nodes, D]`; at the end `pooled` and
+//! `prediction`. Rows of graph tokens are included.
+
+mod config;
+
+use candle_core::{Result, Tensor};
+use candle_graph::encodings::EncodingPlan;
+use candle_graph::graph::{GraphBatch, InputSchema};
+use candle_graph::nn::{MultiHeadAttention, layer_norm, linear};
+use candle_graph::ops::{self, Activation, LayerNorm, LinearWeights};
+use candle_nn::VarBuilder;
+
+use crate::sections::{Input, NORM_EPS, Output};
+use crate::{GraphModel, NodeStates, PredictionLevel, Trace};
+
+pub use config::GraphormerConfig;
+
+/// One layer.
+#[derive(Debug, Clone)]
+struct Layer {
+    norm_attention: LayerNorm,
+    attention: MultiHeadAttention,
+    norm_feed_forward: LayerNorm,
+    feed_forward: [LinearWeights; 2],
+}
+
+impl Layer {
+    fn new(config: &GraphormerConfig, vb: VarBuilder<'_>) -> Result<Self> {
+        let width = config.hidden_dim;
+        Ok(Self {
+            norm_attention: layer_norm(width, NORM_EPS, vb.pp("norm_attention"))?,
+            attention: MultiHeadAttention::new(width, config.heads, vb.pp("attention"))?,
+            norm_feed_forward: layer_norm(width, NORM_EPS, vb.pp("norm_feed_forward"))?,
+            feed_forward: [
+                linear(width, width, vb.pp("feed_forward.input"))?,
+                linear(width, width, vb.pp("feed_forward.output"))?,
+            ],
+        })
+    }
+
+    /// Node states `[nodes, D]` to the same shape.
+    fn forward(
+        &self,
+        index: usize,
+        nodes: &Tensor,
+        bias: Option<&Tensor>,
+        batch: &GraphBatch,
+        trace: &mut Trace,
+    ) -> Result<Tensor> {
+        let normed = self.norm_attention.forward(nodes)?;
+        let attended = self.attention.forward(&normed, batch.node_ptr(), bias)?;
+        trace.record(|| format!("layers.{index}.attention"), &attended);
+        let nodes = (nodes + attended)?;
+        let [input, output] = &self.feed_forward;
+        let normed = self.norm_feed_forward.forward(&nodes)?;
+        let hidden = ops::linear(&normed, input, Activation::Gelu)?;
+        let nodes = (nodes + ops::linear(&hidden, output, Activation::Identity)?)?;
+        trace.record(|| format!("layers.{index}.node"), &nodes);
+        Ok(nodes)
+    }
+}
+
+/// The Graphormer model.
+#[derive(Debug, Clone)]
+pub struct Graphormer {
+    config: GraphormerConfig,
+    schema: InputSchema,
+    plan: EncodingPlan,
+    input: Input,
+    layers: Vec<Layer>,
+    output: Output,
+}
+
+impl Graphormer {
+    /// Builds the model from its weights.
+    ///
+    /// # Errors
+    /// An impossible configuration, a missing or mis-shaped tensor.
+    pub fn new(config: &GraphormerConfig, vb: VarBuilder<'_>) -> candle_graph::Result<Self> {
+        config.check().map_err(candle_core::Error::wrap)?;
+        let width = config.hidden_dim;
+        let layers = (0..config.layers)
+            .map(|i| Layer::new(config, vb.pp("layers").pp(i)))
+            .collect::<Result<_>>()?;
+        Ok(Self {
+            schema: config.input_schema(),
+            plan: config.encoding_plan()?,
+            input: Input::new(&config.input, width, width, &vb)?,
+            layers,
+            output: Output::new(&config.output, width, vb.pp("head"))?,
+            config: config.clone(),
+        })
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &GraphormerConfig {
+        &self.config
+    }
+}
+
+impl GraphModel for Graphormer {
+    fn input_schema(&self) -> &InputSchema {
+        &self.schema
+    }
+
+    fn encoding_plan(&self) -> &EncodingPlan {
+        &self.plan
+    }
+
+    fn has_pair_state(&self) -> bool {
+        self.config.input.node_encoder.bias_heads().is_some()
+    }
+
+    fn prediction_level(&self) -> PredictionLevel {
+        self.output.level()
+    }
+
+    fn output_dim(&self) -> usize {
+        self.config.output.dim
+    }
+
+    fn embedding_dim(&self) -> usize {
+        self.config.hidden_dim
+    }
+
+    fn node_states(
+        &self,
+        batch: &GraphBatch,
+        trace: &mut Trace,
+    ) -> candle_graph::Result<NodeStates> {
+        let encoded = self.input.forward(batch, trace)?;
+        let all = encoded.with_tokens.as_ref().unwrap_or(batch);
+        let mut nodes = encoded.nodes;
+        for (i, layer) in self.layers.iter().enumerate() {
+            nodes = layer.forward(i, &nodes, encoded.bias.as_ref(), all, trace)?;
+        }
+        Ok(NodeStates::with_tokens(nodes, encoded.with_tokens))
+    }
+
+    fn pool(&self, states: &NodeStates, batch: &GraphBatch) -> candle_graph::Result<Tensor> {
+        self.output.pool(states, batch)
+    }
+
+    fn head(
+        &self,
+        states: &NodeStates,
+        batch: &GraphBatch,
+        trace: &mut Trace,
+    ) -> candle_graph::Result<Tensor> {
+        self.output.forward(states, batch, trace)
+    }
+}
