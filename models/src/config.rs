@@ -11,6 +11,7 @@ use crate::gps::{Gps, GpsConfig};
 use crate::graphormer::{Graphormer, GraphormerConfig};
 use crate::grit::{Grit, GritConfig};
 use crate::mpnn::{Mpnn, MpnnConfig};
+use crate::san::{San, SanConfig};
 
 /// A configuration that no model can be built from.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -55,11 +56,13 @@ pub enum ModelConfig {
     Mpnn(MpnnConfig),
     /// Graphormer.
     Graphormer(GraphormerConfig),
+    /// Spectral attention networks.
+    San(SanConfig),
 }
 
 impl ModelConfig {
     /// The values that `model_type` may have.
-    pub const MODEL_TYPES: &'static [&'static str] = &["grit", "gps", "mpnn", "graphormer"];
+    pub const MODEL_TYPES: &'static [&'static str] = &["grit", "gps", "mpnn", "graphormer", "san"];
 
     /// The value of `model_type`.
     pub fn model_type(&self) -> &'static str {
@@ -68,6 +71,7 @@ impl ModelConfig {
             Self::Gps(_) => "gps",
             Self::Mpnn(_) => "mpnn",
             Self::Graphormer(_) => "graphormer",
+            Self::San(_) => "san",
         }
     }
 
@@ -81,6 +85,7 @@ impl ModelConfig {
             Self::Gps(config) => config.check(),
             Self::Mpnn(config) => config.check(),
             Self::Graphormer(config) => config.check(),
+            Self::San(config) => config.check(),
         }
     }
 
@@ -91,6 +96,7 @@ impl ModelConfig {
             Self::Gps(config) => config.input_schema(),
             Self::Mpnn(config) => config.input_schema(),
             Self::Graphormer(config) => config.input_schema(),
+            Self::San(config) => config.input_schema(),
         }
     }
 
@@ -104,6 +110,7 @@ impl ModelConfig {
             Self::Gps(config) => config.encoding_plan(),
             Self::Mpnn(config) => config.encoding_plan(),
             Self::Graphormer(config) => config.encoding_plan(),
+            Self::San(config) => config.encoding_plan(),
         }
     }
 
@@ -117,6 +124,7 @@ impl ModelConfig {
             Self::Gps(config) => Ok(Box::new(Gps::new(config, vb)?)),
             Self::Mpnn(config) => Ok(Box::new(Mpnn::new(config, vb)?)),
             Self::Graphormer(config) => Ok(Box::new(Graphormer::new(config, vb)?)),
+            Self::San(config) => Ok(Box::new(San::new(config, vb)?)),
         }
     }
 }

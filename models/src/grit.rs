@@ -22,60 +22,18 @@ use candle_core::{Result, Tensor};
 use candle_graph::encodings::EncodingPlan;
 use candle_graph::graph::{GraphBatch, InputSchema};
 use candle_graph::nn::{
-    DegreeScaler, FeatureEncoder, Head, RrwpEncoder, batch_norm, layer_norm, linear,
-    linear_no_bias, pool,
+    DegreeScaler, FeatureEncoder, Head, RrwpEncoder, batch_norm, linear, linear_no_bias, pool,
 };
 use candle_graph::ops::{
-    self, Activation, Affine, LayerNorm, LinearWeights, PairAttentionInput, PairAttentionWeights,
-    PairOutput, PairUpdate, pair_attention,
+    self, Activation, Affine, LinearWeights, PairAttentionInput, PairAttentionWeights, PairOutput,
+    PairUpdate, pair_attention,
 };
 use candle_nn::VarBuilder;
 
-use crate::sections::NORM_EPS;
+use crate::post_norm::PostNorm;
 use crate::{GraphModel, NodeStates, PredictionLevel, Trace};
 
 pub use config::{GritAttentionConfig, GritConfig};
-
-/// The norms after a residual sum: LayerNorm, then BatchNorm, each optional.
-#[derive(Debug, Clone)]
-struct PostNorm {
-    layer: Option<LayerNorm>,
-    batch: Option<Affine>,
-}
-
-impl PostNorm {
-    fn new(config: &GritConfig, place: &str, vb: &VarBuilder<'_>) -> Result<Self> {
-        let width = config.hidden_dim;
-        let layer = match config.layer_norm {
-            true => Some(layer_norm(
-                width,
-                NORM_EPS,
-                vb.pp(format!("layer_norm_{place}")),
-            )?),
-            false => None,
-        };
-        let batch = match config.batch_norm {
-            true => Some(batch_norm(
-                width,
-                NORM_EPS,
-                vb.pp(format!("batch_norm_{place}")),
-            )?),
-            false => None,
-        };
-        Ok(Self { layer, batch })
-    }
-
-    fn forward(&self, x: Tensor) -> Result<Tensor> {
-        let x = match &self.layer {
-            Some(norm) => norm.forward(&x)?,
-            None => x,
-        };
-        match &self.batch {
-            Some(norm) => norm.forward(&x),
-            None => Ok(x),
-        }
-    }
-}
 
 /// One layer.
 #[derive(Debug, Clone)]
@@ -115,9 +73,13 @@ impl Layer {
             config.attention.activation,
             config.attention.clamp,
         )?;
+        let norm = |place| {
+            let norms = (config.layer_norm, config.batch_norm);
+            PostNorm::new(width, norms, place, &vb)
+        };
         let rezero = |place: &str| vb.get((1, 1), &format!("rezero_{place}"));
         let pair_norm = match config.pair_norm {
-            true => PostNorm::new(config, "pair", &vb)?,
+            true => norm("pair")?,
             false => PostNorm {
                 layer: None,
                 batch: None,
@@ -147,13 +109,13 @@ impl Layer {
                 false => None,
             },
             node_output: linear(width, width, vb.pp("node_output"))?,
-            norm_attention: PostNorm::new(config, "attention", &vb)?,
+            norm_attention: norm("attention")?,
             feed_forward: [
                 linear(width, 2 * width, vb.pp("feed_forward.input"))?,
                 linear(2 * width, width, vb.pp("feed_forward.output"))?,
             ],
             activation: config.activation,
-            norm_feed_forward: PostNorm::new(config, "feed_forward", &vb)?,
+            norm_feed_forward: norm("feed_forward")?,
             rezero: match config.rezero {
                 true => Some([rezero("attention")?, rezero("feed_forward")?]),
                 false => None,

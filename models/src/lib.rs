@@ -12,7 +12,9 @@ pub mod graphormer;
 pub mod grit;
 mod model;
 pub mod mpnn;
+mod post_norm;
 mod predictor;
+pub mod san;
 pub mod sections;
 mod trace;
 

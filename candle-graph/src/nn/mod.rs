@@ -12,6 +12,7 @@ mod norm;
 mod pooling;
 mod positional_encoder;
 mod rrwp;
+mod san_attention;
 
 pub use attention::{
     Attention, AttentionConfig, BigBird, BigBirdLayout, MultiHeadAttention, Performer,
@@ -30,3 +31,4 @@ pub use positional_encoder::{
     EigenvectorSet, KernelEncoder, PositionalEncoderConfig, SignInvariantPooling,
 };
 pub use rrwp::RrwpEncoder;
+pub use san_attention::{SanAttention, SanWeighting};
