@@ -8,9 +8,11 @@
 
 mod activation;
 mod attention;
+mod by_size;
 mod dispatch;
 mod host;
 mod linear;
+mod linear_attention;
 mod matmul;
 mod norm;
 mod pair_attention;
@@ -23,6 +25,7 @@ pub use activation::Activation;
 pub use attention::{AttentionInput, attention};
 pub use dispatch::force_reference;
 pub use linear::{LinearWeights, linear};
+pub use linear_attention::{FeatureMap, LinearAttentionInput, linear_attention};
 pub use norm::{Affine, LayerNorm, normalise_rows};
 pub use pair_attention::{
     PairAttentionInput, PairAttentionOutput, PairAttentionWeights, PairOutput, PairUpdate,

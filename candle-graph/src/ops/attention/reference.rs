@@ -1,18 +1,10 @@
 //! Attention in plain candle tensors. The graphs of one size make one batched product, so that
 //! there is no padding to compute, to store or to mask.
 
-use std::collections::BTreeMap;
-
 use candle_core::{D, DType, Result, Tensor};
 
 use super::{AttentionInput, HeadWidths};
-
-/// Where the graphs of one size begin.
-#[derive(Default)]
-struct Starts {
-    nodes: Vec<usize>,
-    pairs: Vec<usize>,
-}
+use crate::ops::by_size::{by_size, restore_order};
 
 pub(super) fn forward(input: &AttentionInput<'_>, widths: HeadWidths) -> Result<Tensor> {
     let heads = input.heads;
@@ -21,29 +13,25 @@ pub(super) fn forward(input: &AttentionInput<'_>, widths: HeadWidths) -> Result<
         input.key.contiguous()?,
         input.value.contiguous()?,
     ];
-    let mut by_size = BTreeMap::<usize, Starts>::new();
-    let mut pair = 0;
-    for nodes in input.node_ptr.ranges().filter(|nodes| !nodes.is_empty()) {
-        let starts = by_size.entry(nodes.len()).or_default();
-        starts.nodes.push(nodes.start);
-        starts.pairs.push(pair);
-        pair += nodes.len() * nodes.len();
+    let groups = by_size(input.node_ptr);
+    if groups.is_empty() {
+        return value.zeros_like();
     }
+    let first_pairs: Vec<usize> = (input.node_ptr.lengths())
+        .scan(0, |pair, size| {
+            let first = *pair;
+            *pair += size * size;
+            Some(first)
+        })
+        .collect();
 
-    let mut results = Vec::with_capacity(by_size.len());
-    let mut place = vec![0u32; input.node_ptr.total()];
-    let mut placed = 0;
-    for (&size, starts) in &by_size {
-        let count = starts.nodes.len();
-        let mut ids = Vec::with_capacity(count * size);
-        for node in starts.nodes.iter().flat_map(|&start| start..start + size) {
-            ids.push(node as u32);
-            place[node] = placed;
-            placed += 1;
-        }
-        let ids = Tensor::from_vec(ids, count * size, query.device())?;
-        let by_head = |rows: &Tensor, width: usize| {
-            rows.index_select(&ids, 0)?
+    let mut results = Vec::with_capacity(groups.len());
+    for group in &groups {
+        let (count, size) = (group.segments.len(), group.size);
+        let rows = group.rows(input.node_ptr, query.device())?;
+        let by_head = |tensor: &Tensor, width: usize| {
+            tensor
+                .index_select(&rows, 0)?
                 .reshape((count, size, heads, width))?
                 .transpose(1, 2)?
                 .contiguous()
@@ -51,8 +39,8 @@ pub(super) fn forward(input: &AttentionInput<'_>, widths: HeadWidths) -> Result<
         let keys = by_head(&key, widths.query)?.t()?.contiguous()?;
         let mut logits = (by_head(&query, widths.query)?.matmul(&keys)? * input.scale)?;
         if let Some(bias) = input.bias {
-            let blocks = (starts.pairs.iter())
-                .map(|&start| bias.narrow(0, start, size * size))
+            let blocks = (group.segments.iter())
+                .map(|&graph| bias.narrow(0, first_pairs[graph], size * size))
                 .collect::<Result<Vec<_>>>()?;
             let bias = Tensor::cat(&blocks, 0)?
                 .reshape((count, size, size, heads))?
@@ -67,11 +55,7 @@ pub(super) fn forward(input: &AttentionInput<'_>, widths: HeadWidths) -> Result<
                 .reshape((count * size, heads * widths.value))?,
         );
     }
-    if results.is_empty() {
-        return value.zeros_like();
-    }
-    let place = Tensor::from_vec(place, input.node_ptr.total(), query.device())?;
-    Tensor::cat(&results, 0)?.index_select(&place, 0)
+    restore_order(&results, &groups, input.node_ptr)
 }
 
 /// Softmax over the last dimension; zeros where every logit is −∞.
