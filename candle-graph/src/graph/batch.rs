@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use candle_core::{Device, Tensor};
 
-use super::{Features, Graph, InputSchema, Offsets, PairLayout};
+use super::{Adjacency, Features, Graph, InputSchema, Offsets, PairLayout, SelfLooped};
 use crate::error::{Error, Result};
 
 /// A feature table of a batch on its device.
@@ -22,37 +22,48 @@ pub enum BatchFeatures {
 /// The edges of a batch, sorted by target and then by source.
 #[derive(Debug, Clone)]
 pub struct BatchEdges {
-    sources: Vec<u32>,
-    targets: Vec<u32>,
-    ptr: Offsets,
+    adjacency: Adjacency,
     input_position: Vec<u32>,
-    tensors: OnceLock<[Tensor; 2]>,
+    self_looped: OnceLock<SelfLooped>,
 }
 
 impl BatchEdges {
+    fn new(adjacency: Adjacency, input_position: Vec<u32>) -> Self {
+        Self {
+            adjacency,
+            input_position,
+            self_looped: OnceLock::new(),
+        }
+    }
+
     /// Number of directed edges.
     pub fn len(&self) -> usize {
-        self.sources.len()
+        self.adjacency.len()
     }
 
     /// Whether there is no edge.
     pub fn is_empty(&self) -> bool {
-        self.sources.is_empty()
+        self.adjacency.is_empty()
+    }
+
+    /// The edges by target, nodes numbered through the batch.
+    pub fn adjacency(&self) -> &Adjacency {
+        &self.adjacency
     }
 
     /// Source of every edge, numbered through the batch.
     pub fn sources(&self) -> &[u32] {
-        &self.sources
+        self.adjacency.sources()
     }
 
     /// Target of every edge, numbered through the batch; non-decreasing.
     pub fn targets(&self) -> &[u32] {
-        &self.targets
+        self.adjacency.targets()
     }
 
     /// Incoming edges of every node (CSR by target): one segment a node.
     pub fn edge_ptr(&self) -> &Offsets {
-        &self.ptr
+        self.adjacency.ptr()
     }
 
     /// For every edge its position among the edges of the concatenated inputs, to bring results
@@ -63,16 +74,21 @@ impl BatchEdges {
 
     /// Sources and targets on the device, u32 `[edges]` each.
     pub fn tensors(&self) -> candle_core::Result<(&Tensor, &Tensor)> {
-        let tensors = match self.tensors.get() {
-            Some(tensors) => tensors,
+        self.adjacency.tensors()
+    }
+
+    /// The edges with one self loop at every node, made on first use and kept.
+    ///
+    /// # Errors
+    /// More edges than 32-bit indices can address.
+    pub fn self_looped(&self) -> candle_core::Result<&SelfLooped> {
+        match self.self_looped.get() {
+            Some(looped) => Ok(looped),
             None => {
-                let make =
-                    |ids: &[u32]| Tensor::from_vec(ids.to_vec(), ids.len(), self.ptr.device());
-                let made = [make(&self.sources)?, make(&self.targets)?];
-                self.tensors.get_or_init(|| made)
+                let made = SelfLooped::new(&self.adjacency)?;
+                Ok(self.self_looped.get_or_init(|| made))
             }
-        };
-        Ok((&tensors[0], &tensors[1]))
+        }
     }
 }
 
@@ -229,7 +245,6 @@ fn sorted_edges<G: AsRef<Graph>>(
     let mut targets = Vec::with_capacity(total);
     let mut input_position = Vec::with_capacity(total);
     let mut edge_pairs = Vec::with_capacity(total);
-    let mut in_degrees = vec![0usize; pairs.num_nodes()];
     let mut order = Vec::new();
     for (g, graph) in graphs.iter().enumerate() {
         let graph = graph.as_ref();
@@ -250,16 +265,10 @@ fn sorted_edges<G: AsRef<Graph>>(
             targets.push(first_node + target);
             input_position.push(first_edge + e);
             edge_pairs.push(first_pair + target * n + source);
-            in_degrees[(first_node + target) as usize] += 1;
         }
     }
-    let edges = BatchEdges {
-        sources,
-        targets,
-        ptr: Offsets::from_lengths(in_degrees, device)?,
-        input_position,
-        tensors: OnceLock::new(),
-    };
+    let adjacency = Adjacency::from_sorted(sources, targets, pairs.num_nodes(), device)?;
+    let edges = BatchEdges::new(adjacency, input_position);
     Ok((edges, edge_pairs))
 }
 

@@ -4,6 +4,7 @@
 //! graphs on a device, nothing padded. [`Offsets`] is the one type that says where a segment
 //! (a graph's nodes, a node's incoming edges, a graph's node pairs) begins and ends.
 
+mod adjacency;
 mod batch;
 mod budget;
 mod features;
@@ -16,6 +17,7 @@ mod record_write;
 mod schema;
 mod table;
 
+pub use adjacency::{Adjacency, SelfLooped};
 pub use batch::{BatchEdges, BatchFeatures, GraphBatch};
 pub use budget::{BatchBudget, BatchFill};
 pub use features::Features;

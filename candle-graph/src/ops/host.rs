@@ -84,8 +84,16 @@ pub(super) struct HostRows<'a> {
 
 impl<'a> HostRows<'a> {
     /// Whether [`new`](Self::new) takes a tensor of this layout.
-    pub(super) fn accepts(tensor: &Tensor) -> bool {
+    fn accepts(tensor: &Tensor) -> bool {
         matches!(tensor.stride(), [_, 1])
+    }
+
+    /// `tensor` itself where [`new`](Self::new) takes it, otherwise a copy that it takes.
+    pub(super) fn readable(tensor: &Tensor) -> Result<Tensor> {
+        match Self::accepts(tensor) {
+            true => Ok(tensor.clone()),
+            false => tensor.contiguous(),
+        }
     }
 
     /// Locks `tensor` for reading.

@@ -7,29 +7,44 @@
 //! reference for comparisons.
 
 mod activation;
+mod affine_rows;
 mod attention;
 mod by_size;
 mod dispatch;
+mod gated_sum;
 mod host;
 mod linear;
 mod linear_attention;
 mod matmul;
+mod neighbour_softmax;
+mod neighbour_statistics;
+mod neighbour_sum;
+mod neighbourhood;
+mod node_blocks;
 mod norm;
 mod pair_attention;
+mod residual_affine;
 mod segment;
 mod simd;
+mod squared_distances;
 #[cfg(test)]
 mod test_data;
 
 pub use activation::Activation;
 pub use attention::{AttentionInput, attention};
 pub use dispatch::force_reference;
+pub use gated_sum::{GatedSumInput, GatedSumOutput, gated_sum};
 pub use linear::{LinearWeights, linear};
 pub use linear_attention::{FeatureMap, LinearAttentionInput, linear_attention};
+pub use neighbour_softmax::neighbour_softmax;
+pub use neighbour_statistics::neighbour_statistics;
+pub use neighbour_sum::{NeighbourSumInput, neighbour_sum};
 pub use norm::{Affine, LayerNorm, normalise_rows};
 pub use pair_attention::{
     PairAttentionInput, PairAttentionOutput, PairAttentionWeights, PairOutput, PairUpdate,
     pair_attention,
 };
+pub use residual_affine::residual_affine;
 pub(crate) use segment::add_rows_at;
 pub use segment::{Reduction, segment_reduce, segment_softmax};
+pub use squared_distances::squared_distances;

@@ -2,6 +2,9 @@
 
 use candle_core::{D, Result, Tensor};
 
+use super::affine_rows;
+use super::dispatch::fused_on_cpu;
+
 /// `scale ⊙ x + shift`, both `[width]`: what BatchNorm is once its running statistics are folded in.
 #[derive(Debug, Clone)]
 pub struct Affine {
@@ -14,6 +17,10 @@ pub struct Affine {
 impl Affine {
     /// Applies the map to `[rows, width]`.
     pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let fits = x.rank() == 2 && x.dim(1)? == self.scale.elem_count();
+        if fits && fused_on_cpu([x, &self.scale, &self.shift]) {
+            return affine_rows::forward(x, None, Some([&self.scale, &self.shift]), None);
+        }
         x.broadcast_mul(&self.scale)?.broadcast_add(&self.shift)
     }
 }

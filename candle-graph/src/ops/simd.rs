@@ -19,6 +19,42 @@ pub(super) fn vectorize(arch: pulp::Arch, body: impl FnMut()) {
     arch.dispatch(Body(body));
 }
 
+/// Work on some columns of a matrix.
+pub(super) trait Columns {
+    /// The `C` columns from `first`.
+    fn run<const C: usize>(&mut self, first: usize);
+}
+
+/// Runs `body` on `columns` in groups that fill whole vector registers where there are enough of
+/// them, so that what is summed over rows stays in registers.
+#[inline(always)]
+pub(super) fn column_groups(columns: std::ops::Range<usize>, body: &mut impl Columns) {
+    let mut first = columns.start;
+    while first < columns.end {
+        first += match columns.end - first {
+            32.. => group::<32>(body, first),
+            16.. => group::<16>(body, first),
+            8.. => group::<8>(body, first),
+            4.. => group::<4>(body, first),
+            _ => group::<1>(body, first),
+        };
+    }
+}
+
+/// One group of `C` columns; gives `C`.
+#[inline(always)]
+fn group<const C: usize>(body: &mut impl Columns, first: usize) -> usize {
+    body.run::<C>(first);
+    C
+}
+
+/// `C` adjacent values from `first`.
+#[inline(always)]
+pub(super) fn lanes<const C: usize>(values: &[f32], first: usize) -> [f32; C] {
+    let part = &values[first..first + C];
+    std::array::from_fn(|c| part[c])
+}
+
 /// eˣ with a relative error below 2e-7; 0 below the smallest normal result, +∞ above the largest
 /// number, NaN for NaN.
 #[inline(always)]

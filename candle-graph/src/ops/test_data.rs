@@ -4,6 +4,8 @@ use std::cell::Cell;
 
 use candle_core::{Device, Tensor};
 
+use crate::graph::Adjacency;
+
 thread_local! {
     static STATE: Cell<u64> = const { Cell::new(0x9E37_79B9_7F4A_7C15) };
 }
@@ -32,4 +34,44 @@ pub(super) fn uniform(shape: &[usize], low: f32, high: f32) -> Tensor {
         .map(|_| low + (high - low) * unit())
         .collect();
     Tensor::from_vec(values, shape, &Device::Cpu).unwrap()
+}
+
+/// The edges `[source, target]` of a graph of `nodes`, by target.
+pub(super) fn edges(nodes: usize, edges: &[[u32; 2]]) -> Adjacency {
+    let mut sorted = edges.to_vec();
+    sorted.sort_by_key(|&[source, target]| (target, source));
+    let sources = sorted.iter().map(|e| e[0]).collect();
+    let targets = sorted.iter().map(|e| e[1]).collect();
+    Adjacency::from_sorted(sources, targets, nodes, &Device::Cpu).unwrap()
+}
+
+/// Graphs with what is easily forgotten, with their number of edges below 200: no edges at all,
+/// nodes without incoming edges, self loops, repeated edges, a node that all others point to.
+pub(super) fn awkward_edges() -> Vec<Adjacency> {
+    let hub: Vec<_> = (0..100).map(|s| [s, 7]).collect();
+    let ring: Vec<_> = (0..60).map(|s| [s, (s * 7 + 1) % 59]).collect();
+    vec![
+        edges(3, &[]),
+        edges(1, &[[0, 0]]),
+        edges(4, &[[0, 1], [1, 1], [3, 1], [3, 1], [2, 3], [3, 3], [3, 3]]),
+        edges(100, &hub),
+        edges(61, &[ring.as_slice(), &[[60, 60], [0, 0], [5, 1]]].concat()),
+    ]
+}
+
+/// Widths on both sides of every group of columns, and those of published models.
+pub(super) const WIDTHS: [usize; 6] = [1, 7, 12, 52, 64, 96];
+
+/// `found` differs from `expected` by at most `tolerance`, relative for values above 1.
+#[track_caller]
+pub(super) fn assert_close(found: &Tensor, expected: &Tensor, tolerance: f32) {
+    assert_eq!(found.dims(), expected.dims());
+    let values = |t: &Tensor| t.flatten_all().unwrap().to_vec1::<f32>().unwrap();
+    for (at, (x, y)) in values(found).into_iter().zip(values(expected)).enumerate() {
+        assert!(
+            (x - y).abs() <= tolerance * y.abs().max(1.0),
+            "{x} instead of {y} at {at} of {:?}",
+            found.dims()
+        );
+    }
 }

@@ -1,13 +1,12 @@
 //! Graph tokens: an additional node a graph.
 
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
 
 use candle_core::Tensor;
 
 use super::{BatchEdges, GraphBatch};
 use crate::error::Result;
-use crate::graph::{Offsets, PairLayout};
+use crate::graph::{Adjacency, Offsets, PairLayout};
 
 impl GraphBatch {
     /// The batch in which every graph has one more node, its token, before its own nodes. Tokens
@@ -28,35 +27,27 @@ impl GraphBatch {
         let edges = self.edges.len();
         let (mut sources, mut targets) = (Vec::with_capacity(edges), Vec::with_capacity(edges));
         let mut edge_pairs = Vec::with_capacity(edges);
-        let mut in_degrees = Vec::with_capacity(pairs.num_nodes());
         let mut out_degrees = Vec::with_capacity(pairs.num_nodes());
         let graphs = self.node_ptr().ranges().zip(node_ptr.ranges());
         for ((before, after), block) in graphs.zip(pairs.pair_ptr().ranges()) {
             let shift = (after.start - before.start + 1) as u32;
             let first = after.start as u32;
-            in_degrees.push(0);
             out_degrees.push(0);
-            in_degrees.extend(before.clone().map(|node| self.edges.ptr.range(node).len()));
             out_degrees.extend_from_slice(&self.out_degrees[before.clone()]);
-            let of_graph = edge_range(&self.edges.ptr, &before);
+            let of_graph = edge_range(self.edges.edge_ptr(), &before);
             for edge in of_graph {
-                let source = self.edges.sources[edge] + shift;
-                let target = self.edges.targets[edge] + shift;
+                let source = self.edges.sources()[edge] + shift;
+                let target = self.edges.targets()[edge] + shift;
                 sources.push(source);
                 targets.push(target);
                 let row = (target - first) * after.len() as u32 + (source - first);
                 edge_pairs.push(block.start as u32 + row);
             }
         }
+        let adjacency = Adjacency::from_sorted(sources, targets, pairs.num_nodes(), &self.device)?;
         Ok(Self {
             device: self.device.clone(),
-            edges: BatchEdges {
-                sources,
-                targets,
-                ptr: Offsets::from_lengths(in_degrees, &self.device)?,
-                input_position: self.edges.input_position.clone(),
-                tensors: OnceLock::new(),
-            },
+            edges: BatchEdges::new(adjacency, self.edges.input_position.clone()),
             pairs,
             edge_pairs,
             node_features: None,

@@ -57,11 +57,9 @@ struct Running {
 
 pub(super) fn forward(input: &AttentionInput<'_>, widths: HeadWidths) -> Result<Tensor> {
     // Parts of one packed projection are read where they are.
-    let rows = |tensor: &Tensor| match HostRows::accepts(tensor) {
-        true => Ok(tensor.clone()),
-        false => tensor.contiguous(),
-    };
-    let (query, key, value) = (rows(input.query)?, rows(input.key)?, rows(input.value)?);
+    let query = HostRows::readable(input.query)?;
+    let key = HostRows::readable(input.key)?;
+    let value = HostRows::readable(input.value)?;
     let bias = input.bias.map(Tensor::contiguous).transpose()?;
     let shared = Shared {
         query: HostRows::new(&query)?,

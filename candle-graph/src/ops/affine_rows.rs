@@ -1,0 +1,103 @@
+//! The fused kernel of affine maps of columns and of the sums around them: one pass over memory.
+
+use candle_core::{Device, Result, Tensor};
+use rayon::prelude::*;
+
+use super::host::{HostF32, HostRows};
+use super::simd::{self, Columns, column_groups, lanes};
+
+/// Values below which threads cost more than they save.
+const THREADS_FROM: usize = 1 << 17;
+
+/// Values of one task.
+const TASK: usize = 1 << 14;
+
+/// `(x + residual) ⊙ scale + shift + add` with `[scale, shift]` of `affine`, where what is not there
+/// is left out; the shapes have been checked.
+pub(super) fn forward(
+    x: &Tensor,
+    residual: Option<&Tensor>,
+    affine: Option<[&Tensor; 2]>,
+    add: Option<&Tensor>,
+) -> Result<Tensor> {
+    let (count, width) = x.dims2()?;
+    let x = HostRows::readable(x)?;
+    let x = HostRows::new(&x)?;
+    let residual = residual.map(HostRows::readable).transpose()?;
+    let residual = residual.as_ref().map(HostRows::new).transpose()?;
+    let add = add.map(HostRows::readable).transpose()?;
+    let add = add.as_ref().map(HostRows::new).transpose()?;
+    let affine = match affine {
+        Some([scale, shift]) => Some([scale.contiguous()?, shift.contiguous()?]),
+        None => None,
+    };
+    let affine = match &affine {
+        Some([scale, shift]) => Some((HostF32::new(scale)?, HostF32::new(shift)?)),
+        None => None,
+    };
+    let mut out = vec![0.0f32; count * width];
+    if width > 0 {
+        let arch = pulp::Arch::new();
+        let rows = (TASK / width).max(1);
+        let row = |rows: &HostRows<'_>, row: usize| row * rows.stride();
+        let task = |(task, out): (usize, &mut [f32])| {
+            simd::vectorize(
+                arch,
+                #[inline(always)]
+                || {
+                    for (at, out) in (task * rows..).zip(out.chunks_exact_mut(width)) {
+                        let mut one = Row {
+                            x: &x[row(&x, at)..],
+                            residual: residual.as_ref().map(|r| &r[row(r, at)..]),
+                            affine: affine.as_ref().map(|(s, t)| (&**s, &**t)),
+                            add: add.as_ref().map(|a| &a[row(a, at)..]),
+                            out,
+                        };
+                        column_groups(0..width, &mut one);
+                    }
+                },
+            );
+        };
+        if count * width < THREADS_FROM {
+            out.chunks_mut(rows * width).enumerate().for_each(task);
+        } else {
+            out.par_chunks_mut(rows * width).enumerate().for_each(task);
+        }
+    }
+    Tensor::from_vec(out, (count, width), &Device::Cpu)
+}
+
+/// One row of everything.
+struct Row<'a> {
+    x: &'a [f32],
+    residual: Option<&'a [f32]>,
+    affine: Option<(&'a [f32], &'a [f32])>,
+    add: Option<&'a [f32]>,
+    out: &'a mut [f32],
+}
+
+impl Columns for Row<'_> {
+    #[inline(always)]
+    fn run<const C: usize>(&mut self, first: usize) {
+        let mut values = lanes::<C>(self.x, first);
+        if let Some(residual) = self.residual {
+            let residual = lanes::<C>(residual, first);
+            for c in 0..C {
+                values[c] += residual[c];
+            }
+        }
+        if let Some((scale, shift)) = self.affine {
+            let (scale, shift) = (lanes::<C>(scale, first), lanes::<C>(shift, first));
+            for c in 0..C {
+                values[c] = values[c] * scale[c] + shift[c];
+            }
+        }
+        if let Some(add) = self.add {
+            let add = lanes::<C>(add, first);
+            for c in 0..C {
+                values[c] += add[c];
+            }
+        }
+        self.out[first..first + C].copy_from_slice(&values);
+    }
+}
