@@ -31,7 +31,7 @@ use candle_graph::ops::{
 };
 use candle_nn::VarBuilder;
 
-use crate::{GraphModel, PredictionLevel, Trace};
+use crate::{GraphModel, PredictionLevel, Trace, prediction};
 
 use config::NORM_EPS;
 pub use config::{GritAttentionConfig, GritConfig};
@@ -324,10 +324,7 @@ impl GraphModel for Grit {
     }
 
     fn prediction_level(&self) -> PredictionLevel {
-        match self.config.head.is_graph_level() {
-            true => PredictionLevel::Graph,
-            false => PredictionLevel::Node,
-        }
+        self.config.head.level()
     }
 
     fn output_dim(&self) -> usize {
@@ -383,14 +380,6 @@ impl GraphModel for Grit {
         batch: &GraphBatch,
         trace: &mut Trace,
     ) -> candle_graph::Result<Tensor> {
-        let prediction = if self.config.head.is_graph_level() {
-            let pooled = self.pool(nodes, batch)?;
-            trace.record(|| "pooled".to_string(), &pooled);
-            self.head.forward(&pooled)?
-        } else {
-            self.head.forward(nodes)?
-        };
-        trace.record(|| "prediction".to_string(), &prediction);
-        Ok(prediction)
+        prediction::predict(self, &self.head, nodes, batch, trace)
     }
 }

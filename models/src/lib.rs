@@ -10,11 +10,13 @@ mod config;
 pub mod gps;
 pub mod grit;
 mod model;
+mod prediction;
 mod predictor;
 pub mod sections;
 mod trace;
 
+pub use candle_graph::nn::PredictionLevel;
 pub use config::{ConfigError, ModelConfig};
-pub use model::{GraphModel, PredictionLevel};
+pub use model::GraphModel;
 pub use predictor::{Output, Predictor, Want};
 pub use trace::Trace;

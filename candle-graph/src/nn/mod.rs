@@ -15,7 +15,7 @@ mod rrwp;
 pub use attention::{AttentionConfig, MultiHeadAttention};
 pub use degree_scaler::DegreeScaler;
 pub use feature_encoder::{FeatureEncoder, FeatureEncoderConfig};
-pub use head::{Head, HeadConfig};
+pub use head::{EdgeDecoding, Head, HeadConfig, PredictionLevel};
 pub use linear::{linear, linear_no_bias};
 pub use message_passing::MessagePassingConfig;
 pub use node_encoder::NodeEncoderConfig;

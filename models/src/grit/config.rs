@@ -113,16 +113,12 @@ impl GritConfig {
     /// # Errors
     /// The first option that rules it out.
     pub fn check(&self) -> std::result::Result<(), ConfigError> {
-        let head_layers = match self.head {
-            HeadConfig::Graph { layers } | HeadConfig::InductiveNode { layers } => layers,
-            _ => 1,
-        };
         let positive = [
             ("hidden_dim", self.hidden_dim),
             ("layers", self.layers),
             ("heads", self.heads),
             ("output_dim", self.output_dim),
-            ("head.layers", head_layers),
+            ("head.layers", self.head.layers()),
         ];
         for (option, value) in positive {
             if !(1..=MAX_SIZE).contains(&value) {
@@ -153,11 +149,8 @@ impl GritConfig {
                 "it must be finite and not negative",
             ));
         }
-        if matches!(self.head, HeadConfig::SanGraph { .. }) && self.hidden_dim < 4 {
-            return Err(ConfigError::new(
-                "head",
-                "san_graph quarters hidden_dim, which must be at least 4",
-            ));
+        if let Err(problem) = self.head.check(self.hidden_dim, self.output_dim) {
+            return Err(ConfigError::new("head", problem));
         }
         for (option, encoder) in [
             ("node_encoder", Some(&self.node_encoder)),
