@@ -258,9 +258,11 @@ pub(crate) fn any_graph() -> impl Strategy<Value = Graph> {
                 proptest::collection::vec([0..n as u32, 0..n as u32], m),
                 table(n),
                 table(m),
+                // With pairs, a column of targets may have a row each.
+                proptest::option::of(proptest::collection::vec([0..n as u32, 0..n as u32], 1..6)),
                 proptest::option::of((
                     1usize..3,
-                    prop_oneof![Just(1), Just(n)],
+                    prop_oneof![Just(Some(1)), Just(Some(n)), Just(None)],
                     proptest::collection::vec(finite(), 14),
                 )),
                 prop_oneof![
@@ -270,15 +272,19 @@ pub(crate) fn any_graph() -> impl Strategy<Value = Graph> {
                 ],
             )
         })
-        .prop_map(|(n, edges, x, edge_attr, y, id)| {
+        .prop_map(|(n, edges, x, edge_attr, pairs, y, id)| {
             let mut builder = Graph::builder(n)
                 .edges(edges)
                 .node_features(x)
                 .edge_features(edge_attr)
                 .targets(y.map(|(width, rows, mut data)| {
+                    let rows = rows.unwrap_or(pairs.as_ref().map_or(n, Vec::len));
                     data.truncate(width * rows);
                     Targets { width, data }
                 }));
+            if let Some(pairs) = pairs {
+                builder = builder.edge_label_index(pairs);
+            }
             if let Some(id) = id {
                 builder = builder.id(id);
             }
