@@ -81,7 +81,7 @@ pub enum GraphProblem {
     /// More nodes or edges than 32-bit indices can address.
     #[error("it has {found} {what}, more than the supported {limit}")]
     TooLarge {
-        /// `nodes` or `edges`.
+        /// `nodes`, `edges` or `pairs to score`.
         what: &'static str,
         /// What it has.
         found: usize,
@@ -93,7 +93,7 @@ pub enum GraphProblem {
         "{field}: edge {edge} is {source_node} -> {target_node}, but nodes are numbered 0 to {}", .num_nodes.saturating_sub(1)
     )]
     EdgeOutOfRange {
-        /// `edge_index`, or `edges` where the input lists edge by edge.
+        /// `edge_index`, `edges` where the input lists edge by edge, or `edge_label_index`.
         field: &'static str,
         /// Position of the edge in the input.
         edge: usize,
@@ -152,7 +152,7 @@ pub enum GraphProblem {
         /// The width of the rows before.
         expected: usize,
     },
-    /// A model needs features that the graph does not have.
+    /// A model needs a field that the graph does not have.
     #[error("{field}: missing; the model needs {needed}")]
     MissingFeatures {
         /// Field name as in the JSON format.

@@ -512,6 +512,82 @@ fn bad_edge_lists_are_named() {
     }
 }
 
+/// Two graphs of three and two nodes with one edge each, and more tensors.
+fn batch_with(more: &[Tensor<'_>]) -> Vec<u8> {
+    let mut tensors = vec![
+        ints("x", &[5], &[0; 5]),
+        ints("ptr", &[3], &[0, 3, 5]),
+        ints("edge_index", &[2, 2], &[0, 3, 1, 4]),
+    ];
+    tensors.extend_from_slice(more);
+    safetensors_file(&tensors)
+}
+
+#[test]
+fn pairs_to_score_are_given_to_their_graphs() {
+    let index = [4i64, 0, 2, 3, 3, 1, 2, 4];
+    for name in ["edge_label_index", "edge_index_labeled"] {
+        let tensors = [
+            ints(name, &[2, 4], &index),
+            reals("y", &[4], &[0.0, 1.0, 2.0, 3.0]),
+        ];
+        let graphs = read_all(batch_with(&tensors), Format::SafetensorsBatch);
+        let pairs = |g: usize| graphs[g].edge_label_index().unwrap();
+        assert_eq!(pairs(0), [[0, 1], [2, 2]]);
+        assert_eq!(pairs(1), [[1, 0], [0, 1]]);
+        let targets = |g: usize| graphs[g].targets().unwrap().data.clone();
+        assert_eq!(targets(0), [1.0, 2.0]);
+        assert_eq!(targets(1), [0.0, 3.0]);
+    }
+    let graphs = read_all(batch_with(&[]), Format::SafetensorsBatch);
+    assert!(graphs.iter().all(|g| g.edge_label_index().is_none()));
+    let none = ints("edge_label_index", &[2, 0], &[]);
+    let graphs = read_all(batch_with(&[none]), Format::SafetensorsBatch);
+    assert!(graphs.iter().all(|g| g.edge_label_index() == Some(&[][..])));
+}
+
+#[test]
+fn bad_pairs_of_batches_are_named() {
+    let refuse_pairs = |shape: &[usize], index: &[i64], words: &[&str]| {
+        let tensor = ints("edge_index_labeled", shape, index);
+        refuse(batch_with(&[tensor]), Format::SafetensorsBatch, words);
+    };
+    refuse_pairs(
+        &[2, 1],
+        &[0, 5],
+        &["edge_index_labeled: pair 0 is 0 -> 5", "0 to 4"],
+    );
+    refuse_pairs(
+        &[2, 1],
+        &[-1, 0],
+        &["edge_index_labeled: pair 0 is -1 -> 0"],
+    );
+    refuse_pairs(
+        &[2, 1],
+        &[2, 3],
+        &["pair 0 is 2 -> 3, from graph 0 into graph 1"],
+    );
+    refuse_pairs(
+        &[1, 2],
+        &[0, 1],
+        &["edge_index_labeled: shape [1, 2], expected [2, pairs]"],
+    );
+    let both = ["edge_index_labeled", "edge_label_index"].map(|name| ints(name, &[2, 0], &[]));
+    let words = ["edge_index_labeled: given beside `edge_label_index`"];
+    refuse(batch_with(&both), Format::SafetensorsBatch, &words);
+    let tensors = [
+        ints("edge_label_index", &[2, 1], &[0, 1]),
+        reals("y", &[4], &[0.0; 4]),
+    ];
+    let words = [
+        "y: 4 rows",
+        "one a graph (2)",
+        "one a node (5)",
+        "one a pair (1)",
+    ];
+    refuse(batch_with(&tensors), Format::SafetensorsBatch, &words);
+}
+
 #[test]
 fn bad_batches_are_named() {
     let x = || ints("x", &[3, 1], &[1, 2, 3]);

@@ -175,14 +175,17 @@ pub(crate) struct EncodeArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Output, by the ending of --output; without it .jsonl goes to standard output:
-  .jsonl .ndjson  {\"id\":912,\"prediction\":[1.5]} a line; node models: \"prediction\":[[0.1,0.9],...]
-                  (a value that is not finite is null)
+  .jsonl .ndjson  {\"id\":912,\"prediction\":[1.5]} a line; node and link prediction models:
+                  \"prediction\":[[0.1,0.9],...] (a value that is not finite is null)
   .json           a list of such objects
-  .npy            f32 [graphs, width], node models [nodes, width]
+  .npy            f32 [graphs, width], node models [nodes, width], link prediction [pairs, width]
   .npz            predictions (as .npy), ids, and for node models node_ptr: graph g has the rows
-                  node_ptr[g]..node_ptr[g+1]
+                  node_ptr[g]..node_ptr[g+1]; for link prediction edge_label_ptr likewise
   .safetensors    the same three tensors; ids that are text stand as a JSON list in the metadata
 The file appears when it is complete; after an error or an interruption nothing is there.
+
+Link prediction models score the node pairs that each graph lists as `edge_label_index`
+([[sources],[targets]], JSON records) or the tensor of that name (safetensors); a row a pair.
 
 Examples:
   candle-graph predict --model grit-zinc --input molecules.jsonl

@@ -22,7 +22,7 @@ use candle_core::{Result, Tensor};
 use candle_graph::encodings::EncodingPlan;
 use candle_graph::graph::{GraphBatch, InputSchema};
 use candle_graph::nn::{
-    DegreeScaler, FeatureEncoder, Head, RrwpEncoder, batch_norm, linear, linear_no_bias, pool,
+    DegreeScaler, FeatureEncoder, RrwpEncoder, batch_norm, linear, linear_no_bias,
 };
 use candle_graph::ops::{
     self, Activation, Affine, LinearWeights, PairAttentionInput, PairAttentionWeights, PairOutput,
@@ -31,6 +31,7 @@ use candle_graph::ops::{
 use candle_nn::VarBuilder;
 
 use crate::post_norm::PostNorm;
+use crate::sections::{Output, OutputConfig};
 use crate::{GraphModel, NodeStates, PredictionLevel, Trace};
 
 pub use config::{GritAttentionConfig, GritConfig};
@@ -205,7 +206,7 @@ pub struct Grit {
     encoder_norms: Vec<Affine>,
     rrwp: RrwpEncoder,
     layers: Vec<Layer>,
-    head: Head,
+    output: Output,
 }
 
 impl Grit {
@@ -225,6 +226,11 @@ impl Grit {
                 encoder_norms.push(batch_norm(width, config.encoder_norm_eps, vb.pp(name))?);
             }
         }
+        let output = OutputConfig {
+            dim: config.output_dim,
+            pooling: config.pooling,
+            head: config.head.clone(),
+        };
         let encoder = |config, name: &str| FeatureEncoder::new(config, width, vb.pp(name));
         let edge_encoder = match &config.edge_encoder {
             Some(config) => Some(encoder(config, "edge_encoder")?),
@@ -241,7 +247,7 @@ impl Grit {
             encoder_norms,
             rrwp: RrwpEncoder::new(&config.rrwp, width, vb.clone())?,
             layers,
-            head: Head::new(&config.head, width, config.output_dim, vb.pp("head"))?,
+            output: Output::new(&output, width, vb.pp("head"))?,
             config: config.clone(),
         })
     }
@@ -286,10 +292,7 @@ impl GraphModel for Grit {
     }
 
     fn prediction_level(&self) -> PredictionLevel {
-        match self.config.head.is_graph_level() {
-            true => PredictionLevel::Graph,
-            false => PredictionLevel::Node,
-        }
+        self.output.level()
     }
 
     fn output_dim(&self) -> usize {
@@ -336,7 +339,7 @@ impl GraphModel for Grit {
     }
 
     fn pool(&self, states: &NodeStates, batch: &GraphBatch) -> candle_graph::Result<Tensor> {
-        Ok(pool(states.all(), batch, self.config.pooling)?)
+        self.output.pool(states, batch)
     }
 
     fn head(
@@ -345,14 +348,6 @@ impl GraphModel for Grit {
         batch: &GraphBatch,
         trace: &mut Trace,
     ) -> candle_graph::Result<Tensor> {
-        let prediction = if self.config.head.is_graph_level() {
-            let pooled = self.pool(states, batch)?;
-            trace.record(|| "pooled".to_string(), &pooled);
-            self.head.forward(&pooled)?
-        } else {
-            self.head.forward(states.all())?
-        };
-        trace.record(|| "prediction".to_string(), &prediction);
-        Ok(prediction)
+        self.output.forward(states, batch, trace)
     }
 }

@@ -18,7 +18,8 @@ pub mod san;
 pub mod sections;
 mod trace;
 
+pub use candle_graph::nn::PredictionLevel;
 pub use config::{ConfigError, ModelConfig};
-pub use model::{GraphModel, NodeStates, PredictionLevel};
+pub use model::{GraphModel, NodeStates};
 pub use predictor::{Output, Predictor, Want};
 pub use trace::Trace;

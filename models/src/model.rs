@@ -6,18 +6,9 @@ use candle_core::Tensor;
 use candle_graph::Result;
 use candle_graph::encodings::EncodingPlan;
 use candle_graph::graph::{GraphBatch, InputSchema};
+use candle_graph::nn::PredictionLevel;
 
 use crate::Trace;
-
-/// What a model predicts for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PredictionLevel {
-    /// One row a graph.
-    Graph,
-    /// One row a node.
-    Node,
-}
 
 /// A graph model, ready to run. A batch must be made with [`input_schema`](Self::input_schema) and
 /// carry the encodings of [`encoding_plan`](Self::encoding_plan).
@@ -53,14 +44,17 @@ pub trait GraphModel: Send + Sync + fmt::Debug {
     /// A tensor operation failed.
     fn pool(&self, states: &NodeStates, batch: &GraphBatch) -> Result<Tensor>;
 
-    /// Predictions from [`node_states`](Self::node_states): `[graphs, output_dim]` or
-    /// `[nodes, output_dim]`. Records `pooled` (graph level only) and `prediction`.
+    /// Predictions from [`node_states`](Self::node_states): `[graphs, output_dim]`,
+    /// `[nodes, output_dim]`, or `[pairs, output_dim]` for the pairs of
+    /// [`GraphBatch::edge_label_index`]. Records `pooled` (graph level only: what the head's maps
+    /// take) and `prediction`.
     ///
     /// # Errors
-    /// A tensor operation failed.
+    /// A graph without node pairs for a model that scores pairs, or a tensor operation failed.
     fn head(&self, states: &NodeStates, batch: &GraphBatch, trace: &mut Trace) -> Result<Tensor>;
 
-    /// Predictions for a batch: `[graphs, output_dim]` or `[nodes, output_dim]`.
+    /// Predictions for a batch, a row for each of what
+    /// [`prediction_level`](Self::prediction_level) says.
     ///
     /// # Errors
     /// As [`node_embeddings`](Self::node_embeddings).
@@ -136,15 +130,9 @@ impl NodeStates {
     /// # Errors
     /// A tensor operation failed.
     pub fn into_nodes(self) -> Result<Tensor> {
-        let Some(batch) = self.with_tokens else {
-            return Ok(self.states);
-        };
-        let rows: Vec<u32> = (batch.node_ptr().ranges())
-            .flat_map(|range| range.skip(1))
-            .map(|row| row as u32)
-            .collect();
-        let count = rows.len();
-        let rows = Tensor::from_vec(rows, count, self.states.device())?;
-        Ok(self.states.index_select(&rows, 0)?)
+        match self.with_tokens {
+            Some(batch) => Ok(batch.without_graph_tokens(&self.states)?),
+            None => Ok(self.states),
+        }
     }
 }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use candle_core::{DType, Device, Tensor};
 use candle_graph::encodings::GraphEncoding;
-use candle_graph::graph::{BatchBudget, Graph, GraphBatch};
+use candle_graph::graph::{BatchBudget, Graph, GraphBatch, Offsets};
 use candle_graph::{Error, Result};
 
 use crate::{GraphModel, PredictionLevel, Trace};
 
-/// Rows that a model gives for one graph: one row for the graph, or one a node.
+/// Rows that a model gives for one graph: one row for the graph, one a node, or one a node pair of
+/// its `edge_label_index` in the graph's order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Output {
     /// What the rows stand for.
@@ -69,6 +70,19 @@ impl Predictor {
         }
     }
 
+    /// Checks that the model can give `want` for `graph`: its features, and node pairs where the
+    /// model scores these. `position` names the graph in messages when it has no id.
+    ///
+    /// # Errors
+    /// What the graph lacks or has wrong, by field, place and value.
+    pub fn check(&self, graph: &Graph, position: usize, want: Want) -> Result<()> {
+        self.model.input_schema().conform(graph, position)?;
+        if want == Want::Prediction && self.model.prediction_level() == PredictionLevel::Edge {
+            graph.required_edge_label_index(position)?;
+        }
+        Ok(())
+    }
+
     /// The batch of `graphs` with `encodings` attached, as the model's `forward` wants it. `first`
     /// is the position of `graphs[0]` in the whole input, for messages.
     ///
@@ -116,9 +130,8 @@ impl Predictor {
             let first = range.start;
             let graphs = &graphs[range];
             // A misfit is told before its encodings are paid for; the batch checks again, at little cost.
-            let schema = self.model.input_schema();
             for (at, graph) in graphs.iter().enumerate() {
-                schema.conform(graph.as_ref(), first + at)?;
+                self.check(graph.as_ref(), first + at, want)?;
             }
             let encodings = self.model.encoding_plan().compute_all(graphs, first)?;
             outputs.extend(self.run_batch(graphs, &encodings, first, want)?);
@@ -137,6 +150,13 @@ impl Predictor {
         first: usize,
         want: Want,
     ) -> Result<Vec<Output>> {
+        if want == Want::Prediction && self.model.prediction_level() == PredictionLevel::Edge {
+            for (at, graph) in graphs.iter().enumerate() {
+                graph
+                    .as_ref()
+                    .required_edge_label_index(first.saturating_add(at))?;
+            }
+        }
         let batch = self.batch(graphs, encodings, first)?;
         let states = self.model.node_states(&batch, &mut Trace::off())?;
         let (tensor, level) = match want {
@@ -165,10 +185,12 @@ pub enum Want {
 /// Cuts a result of a batch into one output a graph.
 fn split(tensor: &Tensor, level: PredictionLevel, batch: &GraphBatch) -> Result<Vec<Output>> {
     let (rows, width) = tensor.dims2()?;
-    let expected = match level {
-        PredictionLevel::Graph => batch.num_graphs(),
-        PredictionLevel::Node => batch.num_nodes(),
+    let segments = match level {
+        PredictionLevel::Graph => None,
+        PredictionLevel::Node => Some(batch.node_ptr()),
+        PredictionLevel::Edge => Some(batch.edge_label_index()?.ptr()),
     };
+    let expected = segments.map_or(batch.num_graphs(), Offsets::total);
     if rows != expected {
         return Err(Error::Batch(format!(
             "a result of {rows} rows where {expected} were due"
@@ -183,8 +205,8 @@ fn split(tensor: &Tensor, level: PredictionLevel, batch: &GraphBatch) -> Result<
         width,
         data: data[range.start * width..range.end * width].to_vec(),
     };
-    Ok(match level {
-        PredictionLevel::Graph => (0..rows).map(|g| part(g..g + 1)).collect(),
-        PredictionLevel::Node => batch.node_ptr().ranges().map(part).collect(),
+    Ok(match segments {
+        None => (0..rows).map(|g| part(g..g + 1)).collect(),
+        Some(segments) => segments.ranges().map(part).collect(),
     })
 }

@@ -148,7 +148,7 @@ impl OutputConfig {
     /// Checks the sizes for node states of `width`.
     pub(crate) fn check(&self, width: usize) -> Result<(), ConfigError> {
         check_sizes(&[("output.dim", self.dim)])?;
-        let head = self.head.check(width);
+        let head = self.head.check(width, self.dim);
         head.map_err(|invalid| ConfigError::within("output.head", invalid))
     }
 }
@@ -327,7 +327,7 @@ impl PreLayer {
             None => ops::linear(nodes, &self.map, self.activation)?,
         };
         match self.normalise_rows {
-            true => normalise_rows(&x),
+            true => normalise_rows(&x, 1e-12),
             false => Ok(x),
         }
     }
@@ -350,10 +350,7 @@ impl Output {
     ) -> candle_core::Result<Self> {
         Ok(Self {
             pooling: config.pooling,
-            level: match config.head.is_graph_level() {
-                true => PredictionLevel::Graph,
-                false => PredictionLevel::Node,
-            },
+            level: config.head.level(),
             head: Head::new(&config.head, width, config.dim, vb)?,
         })
     }
@@ -379,13 +376,17 @@ impl Output {
         batch: &GraphBatch,
         trace: &mut Trace,
     ) -> candle_graph::Result<Tensor> {
+        let head = &self.head;
+        let nodes = || states.clone().into_nodes();
         let prediction = match self.level {
             PredictionLevel::Graph => {
-                let pooled = self.pool(states, batch)?;
+                let nodes = head.node_states(states.all())?;
+                let pooled = pool(&nodes, states.batch(batch), self.pooling)?;
                 trace.record(|| "pooled".to_string(), &pooled);
-                self.head.forward(&pooled)?
+                head.forward(&pooled)?
             }
-            PredictionLevel::Node => self.head.forward(&states.clone().into_nodes()?)?,
+            PredictionLevel::Node => head.forward(&nodes()?)?,
+            PredictionLevel::Edge => head.forward_pairs(&nodes()?, batch.edge_label_index()?)?,
         };
         trace.record(|| "prediction".to_string(), &prediction);
         Ok(prediction)

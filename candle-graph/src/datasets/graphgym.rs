@@ -13,12 +13,12 @@ use crate::graph::{Features, Graph, Targets};
 pub struct SafetensorsBatch {
     source: Source,
     ptr: Vec<usize>,
-    /// Edges sorted by graph, in file order within one, with their positions in the file.
-    edges: Vec<([i64; 2], u32)>,
-    edge_ptr: Vec<usize>,
+    edges: ByGraph,
+    /// The node pairs to score.
+    label_pairs: Option<ByGraph>,
     x: Option<Features>,
     edge_attr: Option<Features>,
-    targets: Option<(Targets, bool)>,
+    targets: Option<(Targets, TargetRows)>,
     position: usize,
 }
 
@@ -80,50 +80,22 @@ impl SafetensorsBatch {
         let num_graphs = ptr.len() - 1;
 
         let index = whole("edge_index")?.ok_or("tensor `edge_index` is missing")?;
-        let &[2, num_edges] = index.shape.as_slice() else {
-            return Err(format!(
-                "edge_index: shape {:?}, expected [2, edges]",
-                index.shape
-            ));
-        };
-        let (sources, targets) = index.data.split_at(num_edges);
-        let mut edge_ptr = vec![0usize; num_graphs + 1];
-        let mut edge_graphs = Vec::with_capacity(num_edges);
-        for (edge, (&s, &t)) in sources.iter().zip(targets).enumerate() {
-            let graph = |node: i64| {
-                let node = usize::try_from(node).ok().filter(|&n| n < num_nodes)?;
-                Some(ptr.partition_point(|&start| start <= node) - 1)
-            };
-            let (Some(from), Some(to)) = (graph(s), graph(t)) else {
-                return Err(format!(
-                    "edge_index: edge {edge} is {s} -> {t}, but nodes are numbered 0 to {}",
-                    num_nodes.saturating_sub(1)
-                ));
-            };
-            if from != to {
-                return Err(format!(
-                    "edge_index: edge {edge} is {s} -> {t}, from graph {from} into graph {to}"
-                ));
+        let edges = ByGraph::new("edge_index", &index, &ptr)?;
+        let num_edges = edges.pairs.len();
+        let labelled = match (whole("edge_label_index")?, whole("edge_index_labeled")?) {
+            (Some(_), Some(_)) => {
+                return Err(
+                    "edge_index_labeled: given beside `edge_label_index`; give one of the two"
+                        .to_string(),
+                );
             }
-            edge_ptr[from + 1] += 1;
-            edge_graphs.push(from);
-        }
-        if u32::try_from(num_edges).is_err() {
-            return Err(format!(
-                "edge_index: {num_edges} edges, more than 32-bit indices address"
-            ));
-        }
-        for graph in 0..num_graphs {
-            edge_ptr[graph + 1] += edge_ptr[graph];
-        }
-        let mut next = edge_ptr.clone();
-        let mut edges = vec![([0; 2], 0u32); num_edges];
-        for (edge, &graph) in edge_graphs.iter().enumerate() {
-            let first = ptr[graph] as i64;
-            let slot = &mut next[graph];
-            edges[*slot] = ([sources[edge] - first, targets[edge] - first], edge as u32);
-            *slot += 1;
-        }
+            (Some(index), None) => Some(("edge_label_index", index)),
+            (None, Some(index)) => Some(("edge_index_labeled", index)),
+            (None, None) => None,
+        };
+        let label_pairs = labelled
+            .map(|(name, index)| ByGraph::new(name, &index, &ptr))
+            .transpose()?;
 
         let edge_attr = tensor("edge_attr")
             .map(|t| table("edge_attr", &t))
@@ -141,13 +113,16 @@ impl SafetensorsBatch {
                 max_bytes: 0,
             },
             targets: tensor("y")
-                .map(|t| targets_table(&t, num_graphs, num_nodes))
+                .map(|t| {
+                    let num_pairs = label_pairs.as_ref().map(|pairs| pairs.pairs.len());
+                    targets_table(&t, num_graphs, num_nodes, num_pairs)
+                })
                 .transpose()?,
             x: x.map(|(_, x)| x),
             edge_attr: edge_attr.map(|(_, e)| e),
             ptr,
             edges,
-            edge_ptr,
+            label_pairs,
             position: 0,
         })
     }
@@ -159,26 +134,37 @@ impl SafetensorsBatch {
 
     fn graph(&self, graph: usize) -> Result<Graph> {
         let nodes = self.ptr[graph]..self.ptr[graph + 1];
-        let edges = &self.edges[self.edge_ptr[graph]..self.edge_ptr[graph + 1]];
+        let edges = self.edges.of(graph);
         let node_rows = || nodes.clone().map(|n| n as u32).collect::<Vec<_>>();
-        let edge_rows = || edges.iter().map(|&(_, row)| row).collect::<Vec<_>>();
-        let targets = self.targets.as_ref().map(|(all, of_nodes)| {
-            let rows = if *of_nodes {
-                nodes.clone()
-            } else {
-                graph..graph + 1
+        let pair_rows =
+            |pairs: &[([i64; 2], u32)]| -> Vec<u32> { pairs.iter().map(|&(_, row)| row).collect() };
+        let label_pairs = self.label_pairs.as_ref().map(|pairs| pairs.of(graph));
+        let targets = self.targets.as_ref().map(|(all, rows)| {
+            let rows = match rows {
+                TargetRows::Graphs => vec![graph as u32],
+                TargetRows::Nodes => node_rows(),
+                TargetRows::Pairs => pair_rows(label_pairs.unwrap_or_default()),
             };
+            let width = all.width;
+            let row = |row: u32| all.data.iter().skip(row as usize * width).take(width);
             Targets {
-                width: all.width,
-                data: all.data[rows.start * all.width..rows.end * all.width].to_vec(),
+                width,
+                data: rows.into_iter().flat_map(row).copied().collect(),
             }
         });
-        let built = Graph::builder(nodes.len())
+        let mut builder = Graph::builder(nodes.len())
             .edges(edges.iter().map(|&(pair, _)| pair))
             .node_features(self.x.as_ref().map(|x| x.select_rows(&node_rows())))
-            .edge_features(self.edge_attr.as_ref().map(|e| e.select_rows(&edge_rows())))
-            .targets(targets)
-            .check_and_build();
+            .edge_features(
+                self.edge_attr
+                    .as_ref()
+                    .map(|e| e.select_rows(&pair_rows(edges))),
+            )
+            .targets(targets);
+        if let Some(pairs) = label_pairs {
+            builder = builder.edge_label_index(pairs.iter().map(|&(pair, _)| pair));
+        }
+        let built = builder.check_and_build();
         self.source.graph(None, &format!("#{graph}"), built)
     }
 }
@@ -199,6 +185,76 @@ impl Iterator for SafetensorsBatch {
         let graph = self.position;
         self.position += 1;
         Some(self.graph(graph))
+    }
+}
+
+/// Node pairs sorted by graph, in file order within one, numbered within their graph, with their
+/// positions in the file.
+struct ByGraph {
+    pairs: Vec<([i64; 2], u32)>,
+    ptr: Vec<usize>,
+}
+
+impl ByGraph {
+    /// The pairs of a tensor `[2, pairs]`, whose nodes are numbered through the graphs that begin
+    /// at `node_ptr`.
+    fn new(name: &str, index: &Ints, node_ptr: &[usize]) -> Result<Self, String> {
+        let num_graphs = node_ptr.len().saturating_sub(1);
+        let num_nodes = node_ptr.last().copied().unwrap_or(0);
+        let (things, thing) = match name {
+            "edge_index" => ("edges", "edge"),
+            _ => ("pairs", "pair"),
+        };
+        let &[2, num_pairs] = index.shape.as_slice() else {
+            return Err(format!(
+                "{name}: shape {:?}, expected [2, {things}]",
+                index.shape
+            ));
+        };
+        let (sources, targets) = index.data.split_at(num_pairs);
+        let mut ptr = vec![0usize; num_graphs + 1];
+        let mut graphs = Vec::with_capacity(num_pairs);
+        for (at, (&s, &t)) in sources.iter().zip(targets).enumerate() {
+            let graph = |node: i64| {
+                let node = usize::try_from(node).ok().filter(|&n| n < num_nodes)?;
+                Some(node_ptr.partition_point(|&start| start <= node) - 1)
+            };
+            let (Some(from), Some(to)) = (graph(s), graph(t)) else {
+                return Err(format!(
+                    "{name}: {thing} {at} is {s} -> {t}, but nodes are numbered 0 to {}",
+                    num_nodes.saturating_sub(1)
+                ));
+            };
+            if from != to {
+                return Err(format!(
+                    "{name}: {thing} {at} is {s} -> {t}, from graph {from} into graph {to}"
+                ));
+            }
+            ptr[from + 1] += 1;
+            graphs.push(from);
+        }
+        if u32::try_from(num_pairs).is_err() {
+            return Err(format!(
+                "{name}: {num_pairs} {things}, more than 32-bit indices address"
+            ));
+        }
+        for graph in 0..num_graphs {
+            ptr[graph + 1] += ptr[graph];
+        }
+        let mut next = ptr.clone();
+        let mut pairs = vec![([0; 2], 0u32); num_pairs];
+        for (at, &graph) in graphs.iter().enumerate() {
+            let first = node_ptr[graph] as i64;
+            let slot = &mut next[graph];
+            pairs[*slot] = ([sources[at] - first, targets[at] - first], at as u32);
+            *slot += 1;
+        }
+        Ok(Self { pairs, ptr })
+    }
+
+    /// The pairs of one graph.
+    fn of(&self, graph: usize) -> &[([i64; 2], u32)] {
+        &self.pairs[self.ptr[graph]..self.ptr[graph + 1]]
     }
 }
 
@@ -389,21 +445,38 @@ fn table(name: &str, tensor: &TensorView<'_>) -> Result<(usize, Features), Strin
     Ok((rows, features))
 }
 
-/// Targets, and whether they are those of nodes.
+/// What the rows of the targets belong to.
+#[derive(Debug, Clone, Copy)]
+enum TargetRows {
+    Graphs,
+    Nodes,
+    Pairs,
+}
+
+/// Targets and what their rows belong to: where numbers agree to graphs, before node pairs to
+/// score, before nodes.
 fn targets_table(
     tensor: &TensorView<'_>,
     num_graphs: usize,
     num_nodes: usize,
-) -> Result<(Targets, bool), String> {
+    num_pairs: Option<usize>,
+) -> Result<(Targets, TargetRows), String> {
     let (rows, width) = rows_and_width("y", tensor)?;
     let data = match numbers(tensor).ok_or_else(|| unsupported("y", tensor))? {
         Numbers::Whole(data) => data.into_iter().map(|v| v as f32).collect(),
         Numbers::Real(data) => data,
     };
-    if rows != num_graphs && rows != num_nodes {
+    let of = if rows == num_graphs {
+        TargetRows::Graphs
+    } else if Some(rows) == num_pairs {
+        TargetRows::Pairs
+    } else if rows == num_nodes {
+        TargetRows::Nodes
+    } else {
+        let pairs = num_pairs.map_or_else(String::new, |n| format!(" or one a pair ({n})"));
         return Err(format!(
-            "y: {rows} rows, expected one a graph ({num_graphs}) or one a node ({num_nodes})"
+            "y: {rows} rows, expected one a graph ({num_graphs}) or one a node ({num_nodes}){pairs}"
         ));
-    }
-    Ok((Targets { width, data }, rows != num_graphs))
+    };
+    Ok((Targets { width, data }, of))
 }

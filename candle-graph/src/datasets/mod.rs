@@ -40,7 +40,8 @@
 //! | `edge_attr` | edge features with `edge_index`: `[m]` numbers or `[m][w]` | no features |
 //! | `edges` | instead of the two above: rows `[source, target, feature...]` | – |
 //! | `directed` | whether an edge has one direction; otherwise its reverse is added with the same features, directly behind it (a self loop is not repeated) | `true` with `edge_index`, `false` with `edges` |
-//! | `y` | target: a number, a list (one row of several tasks), or a list of lists (one row a node); `null` is a missing label, kept as NaN | no target |
+//! | `edge_label_index` | ordered node pairs for a link prediction model to score, two lists as in `edge_index`; `directed` does not concern them | no pairs |
+//! | `y` | target: a number, a list (one row of several tasks), or a list of lists (one row a node, or one row a pair of `edge_label_index`); `null` is a missing label, kept as NaN | no target |
 //! | `id` | whole number or text, kept for messages and results | none |
 //!
 //! Exactly one of `edge_index` and `edges` must be there, empty for a graph without edges. A graph
@@ -119,7 +120,10 @@
 //! The tensors of one batch of graphs as GraphGym holds them: `x` (`[nodes]` or `[nodes, width]`;
 //! whole numbers are categories), `edge_index` (`[2, edges]`, nodes numbered through the batch),
 //! optional `edge_attr` (`[edges]` or `[edges, width]`), `batch` (the graph of every node,
-//! ascending) and/or `ptr` (`[graphs + 1]`, cumulative), optional `y` (one row a graph or a node).
+//! ascending) and/or `ptr` (`[graphs + 1]`, cumulative), optional `edge_label_index` or, as GraphGPS
+//! calls it, `edge_index_labeled` (`[2, pairs]`, the node pairs that a link prediction model is to
+//! score, numbered through the batch, graph after graph or mixed), optional `y` (one row a graph, a node or a
+//! pair).
 //! Without `batch` and `ptr` all nodes are one graph. Edges are directed and stay in the order of
 //! the file; other tensors are left unread.
 

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use candle_core::{Device, Tensor};
 
-use super::{Adjacency, Features, Graph, InputSchema, Offsets, PairLayout, SelfLooped};
+use super::{Adjacency, Features, Graph, InputSchema, LabelPairs, Offsets, PairLayout, SelfLooped};
 use crate::error::{Error, Result};
 
 /// A feature table of a batch on its device.
@@ -107,6 +107,7 @@ pub struct GraphBatch {
     node_features: Option<BatchFeatures>,
     edge_features: Option<BatchFeatures>,
     out_degrees: Vec<u32>,
+    label_pairs: Option<LabelPairs>,
     encodings: BTreeMap<String, Tensor>,
     graph_tokens: bool,
 }
@@ -145,6 +146,7 @@ impl GraphBatch {
             device: device.clone(),
             node_features: concat_features(&node_tables, None, device)?,
             edge_features: concat_features(&edge_tables, Some(&edges.input_position), device)?,
+            label_pairs: LabelPairs::collect(graphs, pairs.node_ptr().as_slice(), device)?,
             pairs,
             edges,
             edge_pairs,
@@ -214,6 +216,20 @@ impl GraphBatch {
     /// Out-degree of every node; self loops and repeated edges count.
     pub fn out_degrees(&self) -> &[u32] {
         &self.out_degrees
+    }
+
+    /// The node pairs to score, of link prediction.
+    ///
+    /// # Errors
+    /// A graph of the batch has no field `edge_label_index`.
+    /// [`Graph::required_edge_label_index`] says which one.
+    pub fn edge_label_index(&self) -> Result<&LabelPairs> {
+        self.label_pairs.as_ref().ok_or_else(|| {
+            Error::Batch(
+                "the model scores node pairs, and a graph has no field `edge_label_index`"
+                    .to_string(),
+            )
+        })
     }
 
     /// Attaches an encoding tensor under `name`, replacing one of the same name.

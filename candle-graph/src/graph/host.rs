@@ -42,12 +42,14 @@ impl From<&str> for GraphId {
     }
 }
 
-/// Targets of a graph or of its nodes, `[rows, width]`; NaN marks a missing label.
+/// Targets of a graph, of its nodes or of the node pairs to score, `[rows, width]`; NaN marks a
+/// missing label.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Targets {
     /// Columns (tasks).
     pub width: usize,
-    /// Row-major values; one row for a graph target, one a node for node targets.
+    /// Row-major values; one row for a graph target, one a node for node targets, one a pair of
+    /// `edge_label_index` for link prediction.
     pub data: Vec<f32>,
 }
 
@@ -69,6 +71,7 @@ pub struct Graph {
     edges: Vec<[u32; 2]>,
     node_features: Option<Features>,
     edge_features: Option<Features>,
+    edge_label_index: Option<Vec<[u32; 2]>>,
     targets: Option<Targets>,
     id: Option<GraphId>,
 }
@@ -93,6 +96,7 @@ impl Graph {
             undirected: false,
             node_features: None,
             edge_features: None,
+            edge_label_index: None,
             targets: None,
             id: None,
         }
@@ -128,6 +132,13 @@ impl Graph {
         self.edge_features.as_ref()
     }
 
+    /// The ordered node pairs `[source, target]` that a link prediction model is to score, in
+    /// input order (PyG's `edge_label_index`), if any are given. They need not be edges, and may
+    /// repeat.
+    pub fn edge_label_index(&self) -> Option<&[[u32; 2]]> {
+        self.edge_label_index.as_deref()
+    }
+
     /// Targets, if any.
     pub fn targets(&self) -> Option<&Targets> {
         self.targets.as_ref()
@@ -155,7 +166,9 @@ impl Graph {
         degrees
     }
 
-    /// The same graph with its nodes renumbered: old node `i` becomes `new_of_old[i]`.
+    /// The same graph with its nodes renumbered: old node `i` becomes `new_of_old[i]`. Targets of
+    /// nodes move along; where there are as many node pairs to score as nodes, targets are taken
+    /// for those of the pairs.
     ///
     /// # Errors
     /// `new_of_old` is not a permutation of `0..num_nodes`.
@@ -178,13 +191,15 @@ impl Graph {
                 new_of_old.len()
             )));
         }
-        let edges = self
-            .edges
-            .iter()
-            .map(|&[s, t]| [new_of_old[s as usize], new_of_old[t as usize]])
-            .collect();
+        let moved = |pairs: &[[u32; 2]]| -> Vec<[u32; 2]> {
+            let nodes = pairs.iter();
+            nodes
+                .map(|&[s, t]| [new_of_old[s as usize], new_of_old[t as usize]])
+                .collect()
+        };
+        let num_pairs = self.edge_label_index.as_ref().map(Vec::len);
         let targets = self.targets.as_ref().map(|t| {
-            if t.rows() != n || n == 1 {
+            if t.rows() != n || n == 1 || num_pairs == Some(n) {
                 return t.clone();
             }
             let rows = Features::float(t.width, t.data.clone()).select_rows(&old_of_new);
@@ -195,7 +210,8 @@ impl Graph {
         });
         Ok(Self {
             num_nodes: n,
-            edges,
+            edges: moved(&self.edges),
+            edge_label_index: self.edge_label_index.as_deref().map(moved),
             node_features: self
                 .node_features
                 .as_ref()
@@ -244,6 +260,7 @@ pub struct GraphBuilder {
     undirected: bool,
     node_features: Option<Features>,
     edge_features: Option<Features>,
+    edge_label_index: Option<Vec<[i64; 2]>>,
     targets: Option<Targets>,
     id: Option<GraphId>,
 }
@@ -288,7 +305,19 @@ impl GraphBuilder {
         self
     }
 
-    /// Targets: one row for the graph, or one row a node.
+    /// Ordered node pairs `[source, target]` for a link prediction model to score; indices are
+    /// checked by [`build`](Self::build). [`undirected`](Self::undirected) does not concern them.
+    pub fn edge_label_index<I: Into<i64>>(
+        mut self,
+        pairs: impl IntoIterator<Item = [I; 2]>,
+    ) -> Self {
+        let pairs = pairs.into_iter();
+        self.edge_label_index = Some(pairs.map(|[s, t]| [s.into(), t.into()]).collect());
+        self
+    }
+
+    /// Targets: one row for the graph, one row a node, or one row a pair of
+    /// [`edge_label_index`](Self::edge_label_index).
     pub fn targets(mut self, targets: impl Into<Option<Targets>>) -> Self {
         self.targets = targets.into();
         self
@@ -324,7 +353,9 @@ impl GraphBuilder {
             .edges
             .len()
             .saturating_mul(1 + usize::from(self.undirected));
-        for (what, found) in [("nodes", n), ("edges", doubled)] {
+        let scored = self.edge_label_index.as_ref().map_or(0, Vec::len);
+        let sizes = [("nodes", n), ("edges", doubled), ("pairs to score", scored)];
+        for (what, found) in sizes {
             if found > MAX_INDEX {
                 return Err(GraphProblem::TooLarge {
                     what,
@@ -333,20 +364,11 @@ impl GraphBuilder {
                 });
             }
         }
-        let mut edges = Vec::with_capacity(doubled);
-        for (edge, &[source_node, target_node]) in self.edges.iter().enumerate() {
-            let inside = |v: i64| u32::try_from(v).ok().filter(|&v| (v as usize) < n);
-            let (Some(source), Some(target)) = (inside(source_node), inside(target_node)) else {
-                return Err(GraphProblem::EdgeOutOfRange {
-                    field: "edge_index",
-                    edge,
-                    source_node,
-                    target_node,
-                    num_nodes: n,
-                });
-            };
-            edges.push([source, target]);
-        }
+        let mut edges = pairs_in_range("edge_index", &self.edges, n, doubled)?;
+        let edge_label_index = match &self.edge_label_index {
+            Some(pairs) => Some(pairs_in_range("edge_label_index", pairs, n, scored)?),
+            None => None,
+        };
         if let Some(features) = &self.node_features {
             features.validate("x", n, "one row a node")?;
         }
@@ -372,12 +394,18 @@ impl GraphBuilder {
         }
         if let Some(targets) = &self.targets
             && ![0, 1, n].contains(&targets.rows())
+            && edge_label_index.as_ref().map(Vec::len) != Some(targets.rows())
         {
             return Err(GraphProblem::RowCount {
                 field: "y",
                 found: targets.rows(),
-                expected: n,
-                why: "one row a node, unless one row for the graph",
+                expected: edge_label_index.as_ref().map_or(n, Vec::len),
+                why: match edge_label_index {
+                    None => "one row a node, unless one row for the graph",
+                    Some(_) => {
+                        "one row a pair of `edge_label_index`, unless one row a node or for the graph"
+                    }
+                },
             });
         }
         if self.undirected {
@@ -388,10 +416,35 @@ impl GraphBuilder {
             edges,
             node_features: self.node_features,
             edge_features,
+            edge_label_index,
             targets: self.targets,
             id: self.id,
         })
     }
+}
+
+/// The node pairs of `field` as indices, with room for `capacity`.
+fn pairs_in_range(
+    field: &'static str,
+    pairs: &[[i64; 2]],
+    num_nodes: usize,
+    capacity: usize,
+) -> Result<Vec<[u32; 2]>, GraphProblem> {
+    let inside = |v: i64| u32::try_from(v).ok().filter(|&v| (v as usize) < num_nodes);
+    let mut out = Vec::with_capacity(capacity);
+    for (edge, &[source_node, target_node]) in pairs.iter().enumerate() {
+        let (Some(source), Some(target)) = (inside(source_node), inside(target_node)) else {
+            return Err(GraphProblem::EdgeOutOfRange {
+                field,
+                edge,
+                source_node,
+                target_node,
+                num_nodes,
+            });
+        };
+        out.push([source, target]);
+    }
+    Ok(out)
 }
 
 /// Every edge followed by its reverse, self loops once; features go along.

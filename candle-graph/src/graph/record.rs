@@ -20,6 +20,7 @@ pub(crate) struct Record {
     num_nodes: Option<Number>,
     x: Option<TableBuilder>,
     edge_index: Option<EdgeIndex>,
+    edge_label_index: Option<EdgeIndex>,
     edge_attr: Option<TableBuilder>,
     edges: Option<EdgeRows>,
     directed: Option<bool>,
@@ -72,8 +73,8 @@ impl Record {
                     "missing; give `edge_index` or `edges`, empty for a graph without edges",
                 ));
             }
-            (Some(edge_index), None) => edge_index
-                .into_builder(builder)?
+            (Some(edge_index), None) => builder
+                .edges(edge_index.into_pairs()?)
                 .undirected(!self.directed.unwrap_or(true))
                 .edge_features(
                     self.edge_attr
@@ -90,6 +91,9 @@ impl Record {
                 .into_builder(builder)?
                 .undirected(!self.directed.unwrap_or(false)),
         };
+        if let Some(pairs) = self.edge_label_index {
+            builder = builder.edge_label_index(pairs.into_pairs()?);
+        }
         if let Some(y) = self.y {
             builder = builder.targets(targets_from_table(y.finish()?));
         }
@@ -99,6 +103,7 @@ impl Record {
         builder.check_and_build().map_err(|mut problem| {
             if let GraphProblem::EdgeOutOfRange { field, .. } = &mut problem
                 && edge_rows
+                && *field == "edge_index"
             {
                 *field = "edges";
             }
@@ -137,21 +142,28 @@ fn endpoint(
     })
 }
 
-/// The two lists of `edge_index`.
-#[derive(Debug, Default)]
+/// The two lists of `edge_index` or `edge_label_index`.
+#[derive(Debug)]
 struct EdgeIndex {
+    field: &'static str,
     lists: [Vec<i64>; 2],
     num_lists: usize,
     problem: Option<GraphProblem>,
 }
 
 impl EdgeIndex {
-    fn into_builder(self, builder: GraphBuilder) -> Result<GraphBuilder, GraphProblem> {
+    /// The pairs `[source, target]`, not yet compared with the number of nodes.
+    fn into_pairs(self) -> Result<Vec<[i64; 2]>, GraphProblem> {
+        let field = self.field;
         if self.num_lists != 2 && self.num_lists != 0 {
+            let remedy = match field {
+                "edge_index" => " (a list of pairs goes into `edges`)",
+                _ => "",
+            };
             return Err(field_problem(
-                "edge_index",
+                field,
                 format!(
-                    "{} lists; it is two lists, all sources and all targets (a list of pairs goes into `edges`)",
+                    "{} lists; it is two lists, all sources and all targets{remedy}",
                     self.num_lists
                 ),
             ));
@@ -162,53 +174,74 @@ impl EdgeIndex {
         let [sources, targets] = self.lists;
         if sources.len() != targets.len() {
             return Err(field_problem(
-                "edge_index",
+                field,
                 format!("{} sources but {} targets", sources.len(), targets.len()),
             ));
         }
-        Ok(builder.edge_index(&sources, &targets))
+        let pairs = sources.into_iter().zip(targets);
+        Ok(pairs.map(|(source, target)| [source, target]).collect())
     }
 }
 
-impl<'de> Deserialize<'de> for EdgeIndex {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Lists;
-        impl<'de> Visitor<'de> for Lists {
-            type Value = EdgeIndex;
+/// Deserializes the two lists of the field of this name; `null` is none.
+struct EdgeIndexField(&'static str);
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("two lists of node numbers, all sources and all targets")
-            }
+impl<'de> DeserializeSeed<'de> for EdgeIndexField {
+    type Value = Option<EdgeIndex>;
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<EdgeIndex, A::Error> {
-                let mut out = EdgeIndex::default();
-                while out.num_lists < 2 {
-                    let at = out.num_lists;
-                    let (list, problem) = (&mut out.lists[at], &mut out.problem);
-                    if seq
-                        .next_element_seed(NodeNumbers {
-                            list,
-                            problem,
-                            role: ["source", "target"][at],
-                        })?
-                        .is_none()
-                    {
-                        return Ok(out);
-                    }
-                    out.num_lists += 1;
-                }
-                while seq.next_element::<IgnoredAny>()?.is_some() {
-                    out.num_lists += 1;
-                }
-                Ok(out)
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_option(self)
+    }
+}
+
+impl<'de> Visitor<'de> for EdgeIndexField {
+    type Value = Option<EdgeIndex>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("two lists of node numbers, all sources and all targets")
+    }
+
+    fn visit_none<E>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        let mut out = EdgeIndex {
+            field: self.0,
+            lists: Default::default(),
+            num_lists: 0,
+            problem: None,
+        };
+        for (list, role) in out.lists.iter_mut().zip(["source", "target"]) {
+            let numbers = NodeNumbers {
+                field: self.0,
+                list,
+                problem: &mut out.problem,
+                role,
+            };
+            if seq.next_element_seed(numbers)?.is_none() {
+                return Ok(Some(out));
             }
+            out.num_lists += 1;
         }
-        deserializer.deserialize_seq(Lists)
+        while seq.next_element::<IgnoredAny>()?.is_some() {
+            out.num_lists += 1;
+        }
+        Ok(Some(out))
     }
 }
 
-/// Deserializes one list of `edge_index`.
+/// Deserializes one of the two lists.
 struct NodeNumbers<'a> {
+    field: &'static str,
     list: &'a mut Vec<i64>,
     problem: &'a mut Option<GraphProblem>,
     role: &'static str,
@@ -232,7 +265,7 @@ impl<'de> Visitor<'de> for NodeNumbers<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
         while let Some(number) = seq.next_element::<Number>()? {
             let edge = self.list.len();
-            let node = endpoint("edge_index", edge, self.role, number);
+            let node = endpoint(self.field, edge, self.role, number);
             self.list.push(node.unwrap_or_else(|problem| {
                 self.problem.get_or_insert(problem);
                 -1
@@ -407,13 +440,14 @@ enum Field {
     EdgeAttr,
     Edges,
     Directed,
+    EdgeLabelIndex,
     Y,
     #[serde(other)]
     Unknown,
 }
 
 /// The names of the known [`Field`]s, in their order.
-const NAMES: [&str; 8] = [
+const NAMES: [&str; 9] = [
     "id",
     "num_nodes",
     "x",
@@ -421,6 +455,7 @@ const NAMES: [&str; 8] = [
     "edge_attr",
     "edges",
     "directed",
+    "edge_label_index",
     "y",
 ];
 
@@ -453,7 +488,14 @@ impl<'de> Deserialize<'de> for Record {
                             record.x =
                                 table_field(&mut map, TableBuilder::new("x"), Scalars::Rows)?;
                         }
-                        Field::EdgeIndex => record.edge_index = map.next_value()?,
+                        Field::EdgeIndex => {
+                            record.edge_index =
+                                map.next_value_seed(EdgeIndexField("edge_index"))?;
+                        }
+                        Field::EdgeLabelIndex => {
+                            record.edge_label_index =
+                                map.next_value_seed(EdgeIndexField("edge_label_index"))?;
+                        }
                         Field::EdgeAttr => {
                             let table = TableBuilder::new("edge_attr");
                             record.edge_attr = table_field(&mut map, table, Scalars::Rows)?;

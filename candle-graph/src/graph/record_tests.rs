@@ -47,6 +47,59 @@ fn one_other_number_makes_a_table_real() {
 }
 
 #[test]
+fn pairs_to_score_are_two_lists_that_direction_leaves_alone() {
+    let graph = read(
+        r#"{"num_nodes":3,"edges":[[0,1]],"edge_label_index":[[2,0,0],[0,2,2]],"y":[[1],[0],[1]]}"#,
+    );
+    let pairs = [[2, 0], [0, 2], [0, 2]];
+    assert_eq!(graph.edge_label_index(), Some(&pairs[..]));
+    assert_eq!(graph.num_edges(), 2);
+    let written = serde_json::to_string(&graph).unwrap();
+    assert_eq!(read(&written), graph);
+    let none = read(r#"{"num_nodes":1,"edges":[],"edge_label_index":[[],[]]}"#);
+    assert_eq!(none.edge_label_index(), Some(&[][..]));
+    assert_eq!(read(&serde_json::to_string(&none).unwrap()), none);
+    for absent in [r#", "edge_label_index":null"#, ""] {
+        let graph = read(&format!(r#"{{"num_nodes":1,"edges":[]{absent}}}"#));
+        assert_eq!(graph.edge_label_index(), None);
+    }
+}
+
+#[test]
+fn bad_pairs_to_score_are_named() {
+    for (pairs, words) in [
+        (
+            "[[0],[2]]",
+            "edge_label_index: edge 0 is 0 -> 2, but nodes are numbered 0 to 1",
+        ),
+        ("[[0,-1],[1,0]]", "edge_label_index: edge 1 is -1 -> 0"),
+        ("[[0,1],[1]]", "edge_label_index: 2 sources but 1 targets"),
+        (
+            "[[0],[1],[1]]",
+            "edge_label_index: 3 lists; it is two lists, all sources and all targets",
+        ),
+        (
+            "[[0.5],[1]]",
+            "edge_label_index: edge 0: source 0.5 is not a node number",
+        ),
+        ("7", "two lists of node numbers"),
+    ] {
+        let text = format!(r#"{{"num_nodes":2,"edges":[[0,1]],"edge_label_index":{pairs}}}"#);
+        let message = refused(&text);
+        assert!(message.contains(words), "{pairs}: {message}");
+    }
+    let twice =
+        r#"{"num_nodes":2,"edges":[],"edge_label_index":[[],[]],"edge_label_index":[[],[]]}"#;
+    assert!(refused(twice).contains("edge_label_index: given twice"));
+    let rows = r#"{"num_nodes":2,"edges":[],"edge_label_index":[[0],[1]],"y":[[1],[0],[1]]}"#;
+    let message = refused(rows);
+    assert!(
+        message.contains("y: 3 rows, expected 1 (one row a pair"),
+        "{message}"
+    );
+}
+
+#[test]
 fn targets_take_a_number_a_row_or_rows_and_null() {
     let targets = |y: &str| {
         let graph = read(&format!(r#"{{"num_nodes":2,"edges":[],"y":{y}}}"#));
@@ -205,9 +258,11 @@ pub(crate) fn any_graph() -> impl Strategy<Value = Graph> {
                 proptest::collection::vec([0..n as u32, 0..n as u32], m),
                 table(n),
                 table(m),
+                // With pairs, a column of targets may have a row each.
+                proptest::option::of(proptest::collection::vec([0..n as u32, 0..n as u32], 1..6)),
                 proptest::option::of((
                     1usize..3,
-                    prop_oneof![Just(1), Just(n)],
+                    prop_oneof![Just(Some(1)), Just(Some(n)), Just(None)],
                     proptest::collection::vec(finite(), 14),
                 )),
                 prop_oneof![
@@ -217,15 +272,19 @@ pub(crate) fn any_graph() -> impl Strategy<Value = Graph> {
                 ],
             )
         })
-        .prop_map(|(n, edges, x, edge_attr, y, id)| {
+        .prop_map(|(n, edges, x, edge_attr, pairs, y, id)| {
             let mut builder = Graph::builder(n)
                 .edges(edges)
                 .node_features(x)
                 .edge_features(edge_attr)
                 .targets(y.map(|(width, rows, mut data)| {
+                    let rows = rows.unwrap_or(pairs.as_ref().map_or(n, Vec::len));
                     data.truncate(width * rows);
                     Targets { width, data }
                 }));
+            if let Some(pairs) = pairs {
+                builder = builder.edge_label_index(pairs);
+            }
             if let Some(id) = id {
                 builder = builder.id(id);
             }

@@ -24,6 +24,10 @@ impl Serialize for Graph {
         if let Some(features) = self.edge_features() {
             map.serialize_entry("edge_attr", &TableRef(features))?;
         }
+        if let Some(pairs) = self.edge_label_index() {
+            let columns = [EdgeColumn(pairs, 0), EdgeColumn(pairs, 1)];
+            map.serialize_entry("edge_label_index", &columns)?;
+        }
         if let Some(targets) = self.targets().filter(|t| !t.data.is_empty()) {
             map.serialize_entry("y", &TargetsRef(targets))?;
         }

@@ -19,7 +19,7 @@ pub use attention::{
 };
 pub use degree_scaler::DegreeScaler;
 pub use feature_encoder::{FeatureEncoder, FeatureEncoderConfig};
-pub use head::{Head, HeadConfig};
+pub use head::{EdgeDecoding, Head, HeadConfig, PredictionLevel};
 pub use invalid_option::InvalidOption;
 pub use linear::{linear, linear_no_bias};
 pub use message_passing::{MessageInput, MessageOutput, MessagePassing, MessagePassingConfig};

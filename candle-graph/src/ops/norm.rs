@@ -25,11 +25,10 @@ impl Affine {
     }
 }
 
-/// Scales every row of `[rows, width]` to length 1; rows of length below 1e-12 are divided by that
-/// (PyTorch's `normalize`).
-pub fn normalise_rows(x: &Tensor) -> Result<Tensor> {
+/// Every row of `[rows, width]` divided by its length, or by `eps` where that is larger.
+pub fn normalise_rows(x: &Tensor, eps: f64) -> Result<Tensor> {
     let length = x.sqr()?.sum_keepdim(D::Minus1)?.sqrt()?;
-    x.broadcast_div(&length.maximum(1e-12)?)
+    x.broadcast_div(&length.maximum(eps)?)
 }
 
 /// Normalisation of every row to mean 0 and variance 1, then an affine map of the columns. The

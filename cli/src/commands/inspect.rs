@@ -107,6 +107,7 @@ impl fmt::Display for Report<'_> {
         let unit = match self.prediction.level {
             PredictionLevel::Graph => "graph",
             PredictionLevel::Node => "node",
+            PredictionLevel::Edge => "node pair of `edge_label_index`",
         };
         row(
             "prediction",

@@ -23,7 +23,6 @@ pub(crate) fn run_model(
     let limits = Limits::default();
     let folder = model_folder::find(&args.model.model)?;
     let model = Checkpoint::read(&folder, &limits)?.build(&device, DType::F32, &limits)?;
-    let schema = model.input_schema().clone();
     let plan = model.encoding_plan().clone();
     let level = match want {
         Want::Prediction => model.prediction_level(),
@@ -45,7 +44,7 @@ pub(crate) fn run_model(
     let mut sink = output::open(args.output.as_ref(), naming, level, width)?;
     let mut not_finite = NotFinite::default();
     let batches = Batches::new(reader, predictor.budget(), |graph, position| {
-        schema.conform(graph, position)?;
+        predictor.check(graph, position, want)?;
         plan.check_bytes(graph, position)
     });
     for chunk in batches {

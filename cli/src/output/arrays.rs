@@ -16,8 +16,9 @@ pub(super) struct Arrays {
     pub(super) rows: Rows,
     /// One id a graph.
     pub(super) ids: Ids,
-    /// Cumulative number of rows, `[graphs + 1]`, for results with a row a node.
-    pub(super) node_ptr: Option<Vec<i64>>,
+    /// Cumulative number of rows, `[graphs + 1]`, and its name, for results with a row a node or
+    /// a node pair.
+    pub(super) ptr: Option<(&'static str, Vec<i64>)>,
 }
 
 impl Arrays {
@@ -25,9 +26,10 @@ impl Arrays {
         Ok(Self {
             rows: Rows::new(beside, width)?,
             ids: Ids::default(),
-            node_ptr: match level {
+            ptr: match level {
                 PredictionLevel::Graph => None,
-                PredictionLevel::Node => Some(vec![0]),
+                PredictionLevel::Node => Some(("node_ptr", vec![0])),
+                PredictionLevel::Edge => Some(("edge_label_ptr", vec![0])),
             },
         })
     }
@@ -35,7 +37,7 @@ impl Arrays {
     pub(super) fn push(&mut self, id: &GraphId, output: &Output) -> io::Result<()> {
         self.rows.push(&output.data)?;
         self.ids.push(id);
-        if let Some(ptr) = &mut self.node_ptr {
+        if let Some((_, ptr)) = &mut self.ptr {
             ptr.push(self.rows.shape()[0] as i64);
         }
         Ok(())

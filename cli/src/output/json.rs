@@ -13,7 +13,7 @@ use super::{Naming, Sink, cannot_write};
 use crate::console;
 use crate::interrupt;
 
-/// `{"id": …, "prediction": […]}`, node results as a list of rows. Values are written with as many
+/// `{"id": …, "prediction": […]}`, results of nodes and of node pairs as a list of rows. Values are written with as many
 /// digits as give the same f32 back.
 struct Object<'a> {
     naming: Naming,
@@ -29,7 +29,7 @@ impl Serialize for Object<'_> {
             PredictionLevel::Graph => {
                 map.serialize_entry(self.naming.singular, &self.output.data)?;
             }
-            PredictionLevel::Node => {
+            PredictionLevel::Node | PredictionLevel::Edge => {
                 let rows: Vec<&[f32]> = self.output.rows().collect();
                 map.serialize_entry(self.naming.singular, &rows)?;
             }

@@ -1,4 +1,5 @@
-//! NumPy archives: rows, ids, and `node_ptr` for results with a row a node.
+//! NumPy archives: rows, ids, and `node_ptr` or `edge_label_ptr` for results with a row a node or a
+//! node pair.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -68,8 +69,8 @@ fn write_archive(file: &mut AtomicFile, naming: Naming, arrays: Arrays) -> io::R
     write_rows(&mut zip, arrays.rows)?;
     start(&mut zip, "ids")?;
     write_ids(&mut zip, &arrays.ids)?;
-    if let Some(ptr) = &arrays.node_ptr {
-        start(&mut zip, "node_ptr")?;
+    if let Some((name, ptr)) = &arrays.ptr {
+        start(&mut zip, name)?;
         write_whole(&mut zip, ptr)?;
     }
     zip.finish()?;

@@ -1,4 +1,5 @@
-//! Safetensors: rows, ids, and `node_ptr` for results with a row a node.
+//! Safetensors: rows, ids, and `node_ptr` or `edge_label_ptr` for results with a row a node or a node
+//! pair.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -131,8 +132,8 @@ impl Sink for Safetensors {
         } = *self;
         let mut tensors = Tensors::default();
         tensors.add(naming.plural, Values::Rows(arrays.rows));
-        if let Some(ptr) = arrays.node_ptr {
-            tensors.add("node_ptr", Values::Whole(ptr));
+        if let Some((name, ptr)) = arrays.ptr {
+            tensors.add(name, Values::Whole(ptr));
         }
         tensors
             .add_ids(&arrays.ids)

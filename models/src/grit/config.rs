@@ -131,7 +131,7 @@ impl GritConfig {
                 "it must be finite and not negative",
             ));
         }
-        let head = self.head.check(self.hidden_dim);
+        let head = self.head.check(self.hidden_dim, self.output_dim);
         head.map_err(|invalid| ConfigError::within("head", invalid))?;
         let node = self.node_encoder.check();
         node.map_err(|invalid| ConfigError::within("node_encoder", invalid))?;

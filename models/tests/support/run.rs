@@ -47,6 +47,7 @@ pub(crate) fn evaluate(
         let predicted = match model.prediction_level() {
             PredictionLevel::Graph => g..g + 1,
             PredictionLevel::Node => rows.clone(),
+            PredictionLevel::Edge => unreachable!("no model of these tests scores node pairs"),
         };
         Values {
             nodes: nodes[rows.start * width..rows.end * width].to_vec(),

@@ -10,8 +10,8 @@ use crate::graph::{Adjacency, Offsets, PairLayout};
 
 impl GraphBatch {
     /// The batch in which every graph has one more node, its token, before its own nodes. Tokens
-    /// have no edges; edges keep their order. Features and encodings of the batch are left out, as
-    /// they have no row for a token.
+    /// have no edges; edges keep their order. Features, encodings and the pairs
+    /// to score are left out.
     ///
     /// The official Graphormer inserts tokens without renumbering the edges, which from then on
     /// join other nodes than they should; here they join the nodes that they always did.
@@ -54,6 +54,7 @@ impl GraphBatch {
             edge_features: None,
             out_degrees,
             encodings: BTreeMap::new(),
+            label_pairs: None,
             graph_tokens: true,
         })
     }

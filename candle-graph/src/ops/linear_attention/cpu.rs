@@ -77,11 +77,9 @@ impl Scratch {
 
 pub(super) fn forward(input: &LinearAttentionInput<'_>, widths: HeadWidths) -> Result<Tensor> {
     // Parts of one packed projection are read where they are.
-    let rows = |tensor: &Tensor| match HostRows::accepts(tensor) {
-        true => Ok(tensor.clone()),
-        false => tensor.contiguous(),
-    };
-    let (query, key, value) = (rows(input.query)?, rows(input.key)?, rows(input.value)?);
+    let query = HostRows::readable(input.query)?;
+    let key = HostRows::readable(input.key)?;
+    let value = HostRows::readable(input.value)?;
     let FeatureMap::PositiveRandom { projection } = input.feature_map;
     let directions = projection.t()?.contiguous()?;
     let shared = Shared {
