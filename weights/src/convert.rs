@@ -6,6 +6,7 @@ mod grit_options;
 mod key_table;
 mod options;
 mod pattern;
+mod shared_options;
 
 pub use key_table::{Conversion, KeyTable, Presence, Rule, Transform};
 pub use options::Options;

@@ -7,6 +7,7 @@ use candle_graph_models::ModelConfig;
 use super::grit::GRIT;
 use super::grit_options::grit_config;
 use super::options::Options;
+use super::shared_options::{Sizes, dataset_title};
 use crate::checkpoint::{Checkpoint, CheckpointConfig, Training};
 use crate::error::Result;
 use crate::limits::Limits;
@@ -70,9 +71,9 @@ pub fn convert_with(
     let conversion = GRIT.apply(read_state_dict(ckpt, limits)?)?;
     let ignored = conversion.ignored.clone();
     let tensors = conversion.complete()?;
-    let config = grit_config(&options, &tensors)?;
+    let config = grit_config(&Sizes::new(&options, Some(&tensors)))?;
     let training = Training {
-        dataset: dataset_name(&options)?,
+        dataset: dataset_title(&options)?,
         task: Some(options.text("dataset.task_type", "")?).filter(|t| !t.is_empty()),
     };
     let notes = options.finish()?;
@@ -84,19 +85,5 @@ pub fn convert_with(
         checkpoint,
         ignored,
         notes,
-    })
-}
-
-/// The data set as the papers call it.
-fn dataset_name(options: &Options) -> Result<Option<String>> {
-    let format = options.text("dataset.format", "")?;
-    let name = options.text("dataset.name", "")?;
-    Ok(match (format.as_str(), name.as_str()) {
-        ("PyG-ZINC", "subset") => Some("ZINC".to_string()),
-        ("PyG-ZINC", "full") => Some("ZINC-full".to_string()),
-        ("OGB", "peptides-functional") => Some("Peptides-func".to_string()),
-        ("OGB", "peptides-structural") => Some("Peptides-struct".to_string()),
-        (_, "") => None,
-        (_, name) => Some(name.to_string()),
     })
 }

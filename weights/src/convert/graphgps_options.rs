@@ -1,0 +1,11 @@
+//! Options of the official GraphGPS code to the configurations of its networks.
+
+mod gps;
+mod inert;
+mod input;
+mod node_encoder;
+mod output;
+mod positional;
+mod times;
+
+pub(super) use gps::gps_config;
