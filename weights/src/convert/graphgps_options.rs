@@ -3,9 +3,11 @@
 mod gps;
 mod inert;
 mod input;
+mod mpnn;
 mod node_encoder;
 mod output;
 mod positional;
 mod times;
 
 pub(super) use gps::gps_config;
+pub(super) use mpnn::mpnn_config;

@@ -1,7 +1,7 @@
 //! `GPSModel`.
 
-use candle_graph::nn::{AttentionConfig, BigBirdLayout, MessagePassingConfig};
 use candle_graph::nn::PositionalEncoderConfig;
+use candle_graph::nn::{AttentionConfig, BigBirdLayout, MessagePassingConfig};
 use candle_graph::ops::Activation;
 use candle_graph_models::gps::{GpsConfig, GpsNorm};
 use candle_graph_models::sections::InputConfig;

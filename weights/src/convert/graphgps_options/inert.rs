@@ -14,7 +14,11 @@ const COMMON: &[&str] = &[
     "raw_norm_type",
     "pass_as_var",
 ];
-const EIGEN: &[&str] = &["eigen.laplacian_norm", "eigen.eigvec_norm", "eigen.max_freqs"];
+const EIGEN: &[&str] = &[
+    "eigen.laplacian_norm",
+    "eigen.eigvec_norm",
+    "eigen.max_freqs",
+];
 const KERNEL: &[&str] = &["kernel.times", "kernel.times_func"];
 
 /// Every option of every section `posenc_…`. A section that a model does not read has no effect,

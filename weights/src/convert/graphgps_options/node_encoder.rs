@@ -83,12 +83,7 @@ fn is_registered(encoders: &[&str]) -> bool {
 }
 
 /// Features as they are, for an encoder that appends nothing.
-fn raw(
-    sizes: &Sizes<'_>,
-    option: &str,
-    name: &str,
-    width: usize,
-) -> Result<FeatureEncoderConfig> {
+fn raw(sizes: &Sizes<'_>, option: &str, name: &str, width: usize) -> Result<FeatureEncoderConfig> {
     let dim_in = sizes.dim_in(option)?;
     if dim_in != width {
         return Err(sizes.options().refuse(
@@ -121,7 +116,14 @@ fn check_equiv_stable(options: &Options, encoders: &[&str]) -> Result<()> {
 fn check_graph_tokens(options: &Options, positional: &[PositionalEncoderConfig]) -> Result<()> {
     let tokens = matches!(
         positional,
-        [PositionalEncoderConfig::Graphormer { graph_token: true, .. }, _, ..]
+        [
+            PositionalEncoderConfig::Graphormer {
+                graph_token: true,
+                ..
+            },
+            _,
+            ..
+        ]
     );
     if tokens {
         return Err(options.refuse(

@@ -1,8 +1,6 @@
 //! Positional and structural encoders (`posenc_…`).
 
-use candle_graph::encodings::{
-    EigvecNorm, Electrostatic, Graphormer, HeatKernel, LapPe, Rwse,
-};
+use candle_graph::encodings::{EigvecNorm, Electrostatic, Graphormer, HeatKernel, LapPe, Rwse};
 use candle_graph::nn::{
     EigenvectorSet, KernelEncoder, PositionalEncoderConfig, SignInvariantPooling,
 };
@@ -142,10 +140,7 @@ impl Section<'_> {
                 ));
                 Ok(LaplacianNorm::RwLowerTriangle)
             }
-            _ => Err(self.refuse(
-                option,
-                format!("`{name}` is not known (none, sym, rw)"),
-            )),
+            _ => Err(self.refuse(option, format!("`{name}` is not known (none, sym, rw)"))),
         }
     }
 
@@ -173,7 +168,9 @@ fn lap_pe(section: &Section<'_>) -> Result<PositionalEncoderConfig> {
         "Transformer" => {
             let heads = options.width(&section.path("n_heads"), 4)?;
             if !dim.is_multiple_of(heads) {
-                return Err(section.refuse("n_heads", format!("{heads} do not divide dim_pe {dim}")));
+                return Err(
+                    section.refuse("n_heads", format!("{heads} do not divide dim_pe {dim}"))
+                );
             }
             EigenvectorSet::Transformer {
                 layers: options.layers(&section.path("layers"), 3)?,
@@ -312,10 +309,11 @@ fn equiv_stable(section: &Section<'_>) -> Result<PositionalEncoderConfig> {
 
 fn graphormer(section: &Section<'_>) -> Result<PositionalEncoderConfig> {
     let options = section.options;
-    let count = |option: &str| match options.bounded(&section.path(option), 0, Options::MAX_WIDTH)? {
-        0 => Err(section.refuse(option, "it must be given and be at least 1")),
-        count => Ok(count),
-    };
+    let count =
+        |option: &str| match options.bounded(&section.path(option), 0, Options::MAX_WIDTH)? {
+            0 => Err(section.refuse(option, "it must be given and be at least 1")),
+            count => Ok(count),
+        };
     let degrees_only = options.bool(&section.path("node_degrees_only"), false)?;
     if options.usize(&section.path("dim_pe"), 0)? != 0 {
         return Err(section.refuse("dim_pe", "must be 0: the encoder appends no columns"));

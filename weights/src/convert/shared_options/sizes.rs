@@ -77,7 +77,7 @@ impl<'a> Sizes<'a> {
     }
 
     /// An affine map of `width` columns, or of as many as the checkpoint's map under `prefix` has.
-    pub(super) fn linear(
+    pub(in crate::convert) fn linear(
         &self,
         option: &str,
         prefix: &str,
