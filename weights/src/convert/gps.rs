@@ -6,7 +6,7 @@ use super::shared_rules::{
 };
 use crate::state_dict::TensorData;
 
-/// Official tensors of `GPSModel` and `custom_gnn` to the names of this project's GraphGPS models.
+/// Official tensors of `GPSModel`, `custom_gnn` and `Graphormer` to the names of this project's GraphGPS models.
 ///
 /// Shapes stay as they are, but for the weight of GCN in releases of PyG before 2.0, which is turned from
 /// `[in, out]` to `[out, in]`.
@@ -30,6 +30,7 @@ pub const GPS: KeyTable = KeyTable {
         GPS_LAYER,
         PLAIN_GINE,
         PLAIN_GATED,
+        GRAPHORMER_LAYER,
         HEADS,
         GPS_HEADS,
     ],
@@ -431,6 +432,34 @@ const GPS_LAYER: &[Rule] = &[
     Rule::rename(
         "layers.{i}.norm2.{weight|bias|running_mean|running_var}",
         "layers.{i}.norm_feed_forward.{weight|bias|running_mean|running_var}",
+    ),
+];
+
+/// A layer of `Graphormer`.
+const GRAPHORMER_LAYER: &[Rule] = &[
+    Rule::rename(
+        "layers.{i}.attention.in_proj_{weight|bias}",
+        "layers.{i}.attention.in_proj.{weight|bias}",
+    ),
+    Rule::rename(
+        "layers.{i}.attention.out_proj.{weight|bias}",
+        "layers.{i}.attention.out_proj.{weight|bias}",
+    ),
+    Rule::rename(
+        "layers.{i}.input_norm.{weight|bias}",
+        "layers.{i}.norm_attention.{weight|bias}",
+    ),
+    Rule::rename(
+        "layers.{i}.mlp.0.{weight|bias}",
+        "layers.{i}.norm_feed_forward.{weight|bias}",
+    ),
+    Rule::rename(
+        "layers.{i}.mlp.1.{weight|bias}",
+        "layers.{i}.feed_forward.input.{weight|bias}",
+    ),
+    Rule::rename(
+        "layers.{i}.mlp.4.{weight|bias}",
+        "layers.{i}.feed_forward.output.{weight|bias}",
     ),
 ];
 

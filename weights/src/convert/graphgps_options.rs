@@ -1,6 +1,7 @@
 //! Options of the official GraphGPS code to the configurations of its networks.
 
 mod gps;
+mod graphormer;
 mod inert;
 mod input;
 mod mpnn;
@@ -10,4 +11,5 @@ mod positional;
 mod times;
 
 pub(super) use gps::gps_config;
+pub(super) use graphormer::graphormer_config;
 pub(super) use mpnn::mpnn_config;

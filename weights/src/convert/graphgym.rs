@@ -6,7 +6,7 @@ use candle_graph::nn::PositionalEncoderConfig;
 use candle_graph_models::ModelConfig;
 
 use super::gps::GPS;
-use super::graphgps_options::{gps_config, mpnn_config};
+use super::graphgps_options::{gps_config, graphormer_config, mpnn_config};
 use super::grit::GRIT;
 use super::grit_options::grit_config;
 use super::key_table::KeyTable;
@@ -138,6 +138,7 @@ enum Network {
     Grit,
     Gps,
     CustomGnn,
+    Graphormer,
 }
 
 impl Network {
@@ -147,6 +148,7 @@ impl Network {
             "GritTransformer" => Self::Grit,
             "GPSModel" => Self::Gps,
             "custom_gnn" => Self::CustomGnn,
+            "Graphormer" => Self::Graphormer,
             other => {
                 let reason = match other {
                     "gnn" => "GraphGym's own network is not part of GRIT or GraphGPS",
@@ -160,7 +162,7 @@ impl Network {
                     "model.type",
                     format!(
                         "model `{other}`: {reason}; supported: GritTransformer, GPSModel, \
-                         custom_gnn"
+                         custom_gnn, Graphormer"
                     ),
                 ));
             }
@@ -170,7 +172,7 @@ impl Network {
     fn table(self) -> &'static KeyTable {
         match self {
             Self::Grit => &GRIT,
-            Self::Gps | Self::CustomGnn => &GPS,
+            Self::Gps | Self::CustomGnn | Self::Graphormer => &GPS,
         }
     }
 
@@ -179,6 +181,7 @@ impl Network {
             Self::Grit => ModelConfig::Grit(grit_config(sizes)?),
             Self::Gps => ModelConfig::Gps(gps_config(sizes)?),
             Self::CustomGnn => ModelConfig::Mpnn(mpnn_config(sizes)?),
+            Self::Graphormer => ModelConfig::Graphormer(graphormer_config(sizes)?),
         })
     }
 }
@@ -200,6 +203,7 @@ fn is_unread(model: &ModelConfig, name: &str) -> bool {
     let input = match model {
         ModelConfig::Gps(config) => &config.input,
         ModelConfig::Mpnn(config) => &config.input,
+        ModelConfig::Graphormer(config) => &config.input,
         _ => return false,
     };
     let encoders = input.node_encoder.positional.iter().enumerate();

@@ -1,6 +1,5 @@
 //! `GPSModel`.
 
-use candle_graph::nn::PositionalEncoderConfig;
 use candle_graph::nn::{AttentionConfig, BigBirdLayout, MessagePassingConfig};
 use candle_graph::ops::Activation;
 use candle_graph_models::gps::{GpsConfig, GpsNorm};
@@ -9,7 +8,7 @@ use serde_json::json;
 
 use super::inert::mark_graphgps_options;
 use super::input::{EdgeUse, input};
-use super::output::output;
+use super::output::{makes_graph_tokens, output};
 use crate::convert::options::Options;
 use crate::convert::shared_options::{Sizes, activation};
 use crate::error::Result;
@@ -215,8 +214,7 @@ fn check_positions(
     input: &InputConfig,
     local: Option<&MessagePassingConfig>,
 ) -> Result<()> {
-    let makes_positions = (input.node_encoder.positional.iter())
-        .any(|encoder| matches!(encoder, PositionalEncoderConfig::EquivStable { .. }));
+    let makes_positions = input.node_encoder.has_positions();
     match local {
         Some(MessagePassingConfig::Gine { .. }) if makes_positions => {
             options.note(
@@ -237,12 +235,7 @@ fn check_positions(
 /// A bias of the attention logits goes with `BiasedTransformer`, and with nothing else.
 fn check_bias(options: &Options, input: &InputConfig, attention: &str, heads: usize) -> Result<()> {
     let option = "gt.layer_type";
-    let bias_heads = (input.node_encoder.positional.iter()).find_map(|encoder| match encoder {
-        PositionalEncoderConfig::Graphormer { recipe, heads, .. } if !recipe.degrees_only => {
-            Some(*heads)
-        }
-        _ => None,
-    });
+    let bias_heads = input.node_encoder.bias_heads();
     match (attention, bias_heads) {
         ("BiasedTransformer", None) => Err(options.refuse(
             option,
@@ -265,15 +258,7 @@ fn check_bias(options: &Options, input: &InputConfig, attention: &str, heads: us
 
 /// Upstream's edges keep the numbers from before the tokens were put in.
 fn note_graph_tokens(options: &Options, input: &InputConfig, local: bool) {
-    let tokens = (input.node_encoder.positional.iter()).any(|encoder| {
-        matches!(
-            encoder,
-            PositionalEncoderConfig::Graphormer {
-                graph_token: true,
-                ..
-            }
-        )
-    });
+    let tokens = makes_graph_tokens(input);
     if tokens && local {
         options.note(
             "the official code puts a token before the nodes of every graph but does not renumber \

@@ -1,6 +1,6 @@
 //! `custom_gnn`: plain message passing.
 
-use candle_graph::nn::{MessagePassingConfig, PositionalEncoderConfig};
+use candle_graph::nn::MessagePassingConfig;
 use candle_graph::ops::Activation;
 use candle_graph_models::mpnn::MpnnConfig;
 
@@ -37,22 +37,17 @@ pub(in crate::convert) fn mpnn_config(sizes: &Sizes<'_>) -> Result<MpnnConfig> {
         }
     };
     let input = input(sizes, hidden_dim, EdgeUse::Needed, hidden_dim)?;
-    for encoder in &input.node_encoder.positional {
-        match encoder {
-            PositionalEncoderConfig::EquivStable { .. } => {
-                return Err(options.refuse(
-                    "posenc_EquivStableLapPE.enable",
-                    "the layers of custom_gnn do not read these positions",
-                ));
-            }
-            PositionalEncoderConfig::Graphormer { recipe, .. } if !recipe.degrees_only => {
-                return Err(options.refuse(
-                    "posenc_GraphormerBias.node_degrees_only",
-                    "off, but custom_gnn has no attention that could use the bias",
-                ));
-            }
-            _ => {}
-        }
+    if input.node_encoder.has_positions() {
+        return Err(options.refuse(
+            "posenc_EquivStableLapPE.enable",
+            "the layers of custom_gnn do not read these positions",
+        ));
+    }
+    if input.node_encoder.bias_heads().is_some() {
+        return Err(options.refuse(
+            "posenc_GraphormerBias.node_degrees_only",
+            "off, but custom_gnn has no attention that could use the bias",
+        ));
     }
     let config = MpnnConfig {
         hidden_dim,

@@ -53,20 +53,22 @@ pub(super) fn node_encoder(sizes: &Sizes<'_>, width: usize) -> Result<NodeEncode
     note_unread(options, &name, &encoders)?;
     let taken = positional.iter().map(PositionalEncoderConfig::dim);
     let taken = taken.fold(0, usize::saturating_add);
-    let left = width.checked_sub(taken).filter(|&left| left > 0);
-    let Some(left) = left else {
-        return Err(options.refuse(
-            option,
-            format!(
-                "the positional encoders take {taken} of {width} columns and leave none for the \
-                 features"
-            ),
-        ));
+    let no_room = |problem: &str| {
+        let problem = format!("the positional encoders take {taken} of {width} columns{problem}");
+        options.refuse(option, problem)
     };
-    let features = match features {
-        Some(features) => node_features(sizes, features, FEATURES)?,
-        None if taken > 0 => sizes.linear(option, FEATURES, || sizes.dim_in(option))?,
-        None => raw(sizes, option, &name, left)?,
+    let left = width.checked_sub(taken).ok_or_else(|| no_room(""))?;
+    let features = match (features, left) {
+        (None, 0) if !encoders.contains(&"SignNet") => {
+            options.note(format!(
+                "`{name}` takes all {width} columns, so the graphs must have no node features"
+            ));
+            FeatureEncoderConfig::None
+        }
+        (_, 0) => return Err(no_room(" and leave none for the features")),
+        (Some(features), _) => node_features(sizes, features, FEATURES)?,
+        (None, _) if taken > 0 => sizes.linear(option, FEATURES, || sizes.dim_in(option))?,
+        (None, _) => raw(sizes, option, &name, left)?,
     };
     Ok(NodeEncoderConfig {
         features,
@@ -84,6 +86,9 @@ fn is_registered(encoders: &[&str]) -> bool {
 
 /// Features as they are, for an encoder that appends nothing.
 fn raw(sizes: &Sizes<'_>, option: &str, name: &str, width: usize) -> Result<FeatureEncoderConfig> {
+    if sizes.options().get("share.dim_in").and_then(|v| v.as_u64()) == Some(0) {
+        return Ok(FeatureEncoderConfig::None);
+    }
     let dim_in = sizes.dim_in(option)?;
     if dim_in != width {
         return Err(sizes.options().refuse(

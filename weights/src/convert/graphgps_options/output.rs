@@ -19,16 +19,7 @@ pub(super) fn output(
         true => pooling(options)?,
         false => Pooling::default(),
     };
-    let has_tokens = (input.node_encoder.positional.iter()).any(|encoder| {
-        matches!(
-            encoder,
-            PositionalEncoderConfig::Graphormer {
-                graph_token: true,
-                ..
-            }
-        )
-    });
-    if pooling == Pooling::GraphToken && !has_tokens {
+    if pooling == Pooling::GraphToken && !makes_graph_tokens(input) {
         return Err(options.refuse(
             "model.graph_pooling",
             "`graph_token` needs GraphormerBias with graphormer.use_graph_token; the official code \
@@ -39,5 +30,18 @@ pub(super) fn output(
         dim: output_dim(sizes)?,
         pooling,
         head,
+    })
+}
+
+/// Whether the node encoder puts a token before the nodes of every graph.
+pub(super) fn makes_graph_tokens(input: &InputConfig) -> bool {
+    (input.node_encoder.positional.iter()).any(|encoder| {
+        matches!(
+            encoder,
+            PositionalEncoderConfig::Graphormer {
+                graph_token: true,
+                ..
+            }
+        )
     })
 }

@@ -12,6 +12,8 @@ const ATOM_TABLES: &[usize] = &[119, 5, 12, 12, 10, 6, 6, 2, 2];
 const BOND_TABLES: &[usize] = &[5, 6, 2];
 /// Node type, node attribute and depth of `ogbg-code2`'s syntax trees.
 const SYNTAX_NODE_TABLES: &[usize] = &[98, 10030, 21];
+/// The column of the depth: the official code takes larger ones for the largest.
+const DEPTH: usize = 2;
 /// Kind and direction of their edges.
 const SYNTAX_EDGE_TABLES: &[usize] = &[2, 2];
 
@@ -35,8 +37,13 @@ pub(in crate::convert) fn node_features(
     let option = "dataset.node_encoder_name";
     match name {
         "TypeDictNode" => type_dict(sizes.options(), "dataset.node_encoder_num_types"),
-        "Atom" => tables(sizes, option, name, prefix, ATOM_TABLES),
-        "ASTNode" => tables(sizes, option, name, prefix, SYNTAX_NODE_TABLES),
+        "Atom" => Ok(FeatureEncoderConfig::Embedding {
+            tables: tables(sizes, option, name, prefix, ATOM_TABLES)?,
+        }),
+        "ASTNode" => Ok(FeatureEncoderConfig::ClampedEmbedding {
+            tables: tables(sizes, option, name, prefix, SYNTAX_NODE_TABLES)?,
+            clamped: vec![DEPTH],
+        }),
         "LinearNode" => sizes.linear(option, prefix, || sizes.dim_in(option)),
         "VOCNode" => sizes.linear(option, prefix, || Ok(14)),
         "PPANode" => Ok(FeatureEncoderConfig::Dummy),
@@ -58,8 +65,12 @@ pub(in crate::convert) fn edge_features(sizes: &Sizes<'_>) -> Result<FeatureEnco
     let dataset = options.text("dataset.name", "none")?;
     match name.as_str() {
         "TypeDictEdge" => type_dict(options, "dataset.edge_encoder_num_types"),
-        "Bond" => tables(sizes, option, &name, prefix, BOND_TABLES),
-        "ASTEdge" => tables(sizes, option, &name, prefix, SYNTAX_EDGE_TABLES),
+        "Bond" => Ok(FeatureEncoderConfig::Embedding {
+            tables: tables(sizes, option, &name, prefix, BOND_TABLES)?,
+        }),
+        "ASTEdge" => Ok(FeatureEncoderConfig::Embedding {
+            tables: tables(sizes, option, &name, prefix, SYNTAX_EDGE_TABLES)?,
+        }),
         "LinearEdge" => sizes.linear(option, prefix, || match dataset.as_str() {
             "MNIST" | "CIFAR10" => Ok(1),
             _ => Err(options.refuse(
@@ -83,17 +94,16 @@ pub(in crate::convert) fn edge_features(sizes: &Sizes<'_>) -> Result<FeatureEnco
     }
 }
 
-/// Embedding tables of the sizes that the checkpoint holds under `prefix`, or of the `usual` ones.
+/// Sizes of the embedding tables that the checkpoint holds under `prefix`, or the `usual` ones.
 fn tables(
     sizes: &Sizes<'_>,
     option: &str,
     name: &str,
     prefix: &str,
     usual: &[usize],
-) -> Result<FeatureEncoderConfig> {
+) -> Result<Vec<usize>> {
     if !sizes.has_tensors() {
-        let tables = usual.to_vec();
-        return Ok(FeatureEncoderConfig::Embedding { tables });
+        return Ok(usual.to_vec());
     }
     let tables = sizes.of_list(&format!("{prefix}.embeddings"));
     if tables.is_empty() {
@@ -109,7 +119,7 @@ fn tables(
              the checkpoint's release"
         ));
     }
-    Ok(FeatureEncoderConfig::Embedding { tables })
+    Ok(tables)
 }
 
 /// One embedding table with as many rows as the option `count` says.
