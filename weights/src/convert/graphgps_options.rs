@@ -8,8 +8,10 @@ mod mpnn;
 mod node_encoder;
 mod output;
 mod positional;
+mod san;
 mod times;
 
 pub(super) use gps::gps_config;
 pub(super) use graphormer::graphormer_config;
 pub(super) use mpnn::mpnn_config;
+pub(super) use san::san_config;

@@ -6,7 +6,7 @@ use candle_graph::nn::PositionalEncoderConfig;
 use candle_graph_models::ModelConfig;
 
 use super::gps::GPS;
-use super::graphgps_options::{gps_config, graphormer_config, mpnn_config};
+use super::graphgps_options::{gps_config, graphormer_config, mpnn_config, san_config};
 use super::grit::GRIT;
 use super::grit_options::grit_config;
 use super::key_table::KeyTable;
@@ -139,6 +139,7 @@ enum Network {
     Gps,
     CustomGnn,
     Graphormer,
+    San,
 }
 
 impl Network {
@@ -149,6 +150,7 @@ impl Network {
             "GPSModel" => Self::Gps,
             "custom_gnn" => Self::CustomGnn,
             "Graphormer" => Self::Graphormer,
+            "SANTransformer" => Self::San,
             other => {
                 let reason = match other {
                     "gnn" => "GraphGym's own network is not part of GRIT or GraphGPS",
@@ -162,7 +164,7 @@ impl Network {
                     "model.type",
                     format!(
                         "model `{other}`: {reason}; supported: GritTransformer, GPSModel, \
-                         custom_gnn, Graphormer"
+                         custom_gnn, Graphormer, SANTransformer"
                     ),
                 ));
             }
@@ -172,7 +174,7 @@ impl Network {
     fn table(self) -> &'static KeyTable {
         match self {
             Self::Grit => &GRIT,
-            Self::Gps | Self::CustomGnn | Self::Graphormer => &GPS,
+            Self::Gps | Self::CustomGnn | Self::Graphormer | Self::San => &GPS,
         }
     }
 
@@ -182,6 +184,7 @@ impl Network {
             Self::Gps => ModelConfig::Gps(gps_config(sizes)?),
             Self::CustomGnn => ModelConfig::Mpnn(mpnn_config(sizes)?),
             Self::Graphormer => ModelConfig::Graphormer(graphormer_config(sizes)?),
+            Self::San => ModelConfig::San(san_config(sizes)?),
         })
     }
 }
@@ -204,6 +207,7 @@ fn is_unread(model: &ModelConfig, name: &str) -> bool {
         ModelConfig::Gps(config) => &config.input,
         ModelConfig::Mpnn(config) => &config.input,
         ModelConfig::Graphormer(config) => &config.input,
+        ModelConfig::San(config) => &config.input,
         _ => return false,
     };
     let encoders = input.node_encoder.positional.iter().enumerate();

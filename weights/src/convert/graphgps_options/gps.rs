@@ -148,7 +148,8 @@ fn global_model(
     }))
 }
 
-fn divides(options: &Options, heads: usize, width: usize) -> Result<()> {
+/// Refuses heads that do not divide the width.
+pub(super) fn divides(options: &Options, heads: usize, width: usize) -> Result<()> {
     if width.is_multiple_of(heads) {
         return Ok(());
     }
