@@ -60,19 +60,21 @@ pub(crate) enum Layout {
 /// Convert an official checkpoint to a model folder
 ///
 /// Nothing in the files is executed: only tensors and options are read. The result is loaded once
-/// before anything is written.
+/// before anything is written. Without a checkpoint, the options alone give config.json: the
+/// architecture, the features and the encodings of a model without weights.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Example:
-  candle-graph convert --from graphgym --checkpoint 99.ckpt --options zinc-GRIT-RRWP.yaml --output grit-zinc")]
+Examples:
+  candle-graph convert --from graphgym --checkpoint 99.ckpt --options zinc-GRIT-RRWP.yaml --output grit-zinc
+  candle-graph convert --from graphgym --options zinc-GPS+RWSE.yaml --output gps-zinc")]
 pub(crate) struct ConvertArgs {
     /// Where the checkpoint comes from
     #[arg(long, value_enum)]
     pub(crate) from: Layout,
 
-    /// The official checkpoint
+    /// The official checkpoint; without it only config.json is written
     #[arg(long, value_name = "FILE")]
-    pub(crate) checkpoint: PathBuf,
+    pub(crate) checkpoint: Option<PathBuf>,
 
     /// The options it was trained with, as published (YAML) or resolved (JSON)
     #[arg(long, value_name = "FILE")]

@@ -76,6 +76,19 @@ impl CheckpointConfig {
         })
     }
 
+    /// Writes [`CONFIG_FILE`] into `folder`, which is made if need be.
+    ///
+    /// # Errors
+    /// A folder that cannot be made or written.
+    pub fn write(&self, folder: &Path) -> Result<PathBuf> {
+        std::fs::create_dir_all(folder).map_err(Error::io("make", folder))?;
+        let path = folder.join(CONFIG_FILE);
+        let text = serde_json::to_string_pretty(self)
+            .map_err(|error| Error::format(&path, error.to_string()))?;
+        write_atomically(&path, |file| writeln!(file, "{text}"))?;
+        Ok(path)
+    }
+
     /// Reads and checks `path`.
     ///
     /// # Errors
@@ -177,11 +190,7 @@ impl Checkpoint {
         let weights = folder.join(WEIGHTS_FILE);
         let metadata = BTreeMap::from([("format".to_string(), "pt".to_string())]);
         write_safetensors(&weights, &self.weights, &metadata)?;
-        let config = folder.join(CONFIG_FILE);
-        let text = serde_json::to_string_pretty(&self.config)
-            .map_err(|error| Error::format(&config, error.to_string()))?;
-        write_atomically(&config, |file| writeln!(file, "{text}"))?;
-        Ok([weights, config])
+        Ok([weights, self.config.write(folder)?])
     }
 
     /// The configuration.

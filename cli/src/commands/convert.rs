@@ -1,4 +1,4 @@
-//! `convert`: official checkpoints to model folders.
+//! `convert`: official checkpoints to model folders, official options to configurations.
 
 use std::fmt::Write;
 
@@ -32,14 +32,20 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<()> {
     let choices = GraphGymOptions {
         read_rwpse_as_rrwp: args.read_rwpse_as_rrwp,
     };
-    let limits = Limits::default();
-    let converted = graphgym::convert(&args.checkpoint, &args.options, &choices, &limits)?;
-    let written = converted.checkpoint.write(&args.output)?;
-
     let mut text = String::new();
-    for note in &converted.notes {
-        writeln!(text, "note: {note}")?;
-    }
+    let Some(ckpt) = &args.checkpoint else {
+        let configured = graphgym::configure(&args.options, &choices)?;
+        let path = configured.config.write(&args.output)?;
+        write_notes(&mut text, &configured.notes)?;
+        writeln!(text, "wrote {}", path.display())?;
+        let model = configured.config.model.model_type();
+        writeln!(text, "{model} without weights")?;
+        return console::print(&text);
+    };
+    let limits = Limits::default();
+    let converted = graphgym::convert(ckpt, &args.options, &choices, &limits)?;
+    let written = converted.checkpoint.write(&args.output)?;
+    write_notes(&mut text, &converted.notes)?;
     if !converted.ignored.is_empty() {
         let count = converted.ignored.len();
         writeln!(text, "left out {count} tensors that have no effect")?;
@@ -60,4 +66,10 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<()> {
         converted.checkpoint.num_parameters()
     )?;
     console::print(&text)
+}
+
+fn write_notes(text: &mut String, notes: &[String]) -> std::fmt::Result {
+    notes
+        .iter()
+        .try_for_each(|note| writeln!(text, "note: {note}"))
 }

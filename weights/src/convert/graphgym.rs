@@ -2,11 +2,16 @@
 
 use std::path::Path;
 
+use candle_graph::nn::PositionalEncoderConfig;
 use candle_graph_models::ModelConfig;
 
+use super::gps::GPS;
+use super::graphgps_options::{gps_config, graphormer_config, mpnn_config, san_config};
 use super::grit::GRIT;
 use super::grit_options::grit_config;
+use super::key_table::KeyTable;
 use super::options::Options;
+use super::shared_options::{Sizes, dataset_title};
 use crate::checkpoint::{Checkpoint, CheckpointConfig, Training};
 use crate::error::Result;
 use crate::limits::Limits;
@@ -27,6 +32,15 @@ pub struct Converted {
     pub checkpoint: Checkpoint,
     /// Official tensors that have no effect and were left out.
     pub ignored: Vec<String>,
+    /// Remarks on the options.
+    pub notes: Vec<String>,
+}
+
+/// A configuration made from options alone.
+#[derive(Debug)]
+pub struct Configured {
+    /// The configuration.
+    pub config: CheckpointConfig,
     /// Remarks on the options.
     pub notes: Vec<String>,
 }
@@ -57,26 +71,19 @@ pub fn convert_with(
     choices: &GraphGymOptions,
     limits: &Limits,
 ) -> Result<Converted> {
-    if choices.read_rwpse_as_rrwp {
-        options.rename_section("posenc_RWPSE", "posenc_RRWP")?;
-    }
-    let family = options.text("model.type", "")?;
-    if family != "GritTransformer" {
-        return Err(options.refuse(
-            "model.type",
-            format!("unknown model `{family}`; supported: GritTransformer"),
-        ));
-    }
-    let conversion = GRIT.apply(read_state_dict(ckpt, limits)?)?;
+    apply(&mut options, choices)?;
+    let network = Network::of(&options)?;
+    let mut conversion = network.table().apply(read_state_dict(ckpt, limits)?)?;
+    let model = network.config(&Sizes::new(&options, Some(&conversion.tensors)));
+    // Tensors without a place say more about what is wrong than a size that was not found.
+    let model = match model {
+        Err(_) if !conversion.unplaced.is_empty() => return Err(unplaced(conversion)),
+        model => model?,
+    };
+    conversion.ignore(|name| is_unread(&model, name));
     let ignored = conversion.ignored.clone();
     let tensors = conversion.complete()?;
-    let config = grit_config(&options, &tensors)?;
-    let training = Training {
-        dataset: dataset_name(&options)?,
-        task: Some(options.text("dataset.task_type", "")?).filter(|t| !t.is_empty()),
-    };
-    let notes = options.finish()?;
-    let config = CheckpointConfig::new(ModelConfig::Grit(config), training)?;
+    let Configured { config, notes } = finish(model, options)?;
     let checkpoint = Checkpoint::new(config, tensors);
     // A conversion that does not load is worth nothing; better to say so now than at the first use.
     checkpoint.build(&candle_core::Device::Cpu, candle_core::DType::F32, limits)?;
@@ -87,16 +94,129 @@ pub fn convert_with(
     })
 }
 
-/// The data set as the papers call it.
-fn dataset_name(options: &Options) -> Result<Option<String>> {
-    let format = options.text("dataset.format", "")?;
-    let name = options.text("dataset.name", "")?;
-    Ok(match (format.as_str(), name.as_str()) {
-        ("PyG-ZINC", "subset") => Some("ZINC".to_string()),
-        ("PyG-ZINC", "full") => Some("ZINC-full".to_string()),
-        ("OGB", "peptides-functional") => Some("Peptides-func".to_string()),
-        ("OGB", "peptides-structural") => Some("Peptides-struct".to_string()),
-        (_, "") => None,
-        (_, name) => Some(name.to_string()),
+/// The configuration that the official `options` file (the published YAML or a resolved JSON)
+/// describes, without weights. Sizes that the options leave to the data set are those of the
+/// published data sets.
+///
+/// # Errors
+/// An unreadable file, options that are unknown or not supported, a data set that is not known and
+/// whose sizes the options do not state.
+pub fn configure(options: &Path, choices: &GraphGymOptions) -> Result<Configured> {
+    configure_with(Options::read(options)?, choices)
+}
+
+/// [`configure`] with options that are in memory already.
+///
+/// # Errors
+/// As [`configure`].
+pub fn configure_with(mut options: Options, choices: &GraphGymOptions) -> Result<Configured> {
+    apply(&mut options, choices)?;
+    let model = Network::of(&options)?.config(&Sizes::new(&options, None))?;
+    finish(model, options)
+}
+
+fn apply(options: &mut Options, choices: &GraphGymOptions) -> Result<()> {
+    match choices.read_rwpse_as_rrwp {
+        true => options.rename_section("posenc_RWPSE", "posenc_RRWP"),
+        false => Ok(()),
+    }
+}
+
+fn finish(model: ModelConfig, options: Options) -> Result<Configured> {
+    let training = Training {
+        dataset: dataset_title(&options)?,
+        task: Some(options.text("dataset.task_type", "")?).filter(|t| !t.is_empty()),
+    };
+    let notes = options.finish()?;
+    let config = CheckpointConfig::new(model, training)?;
+    Ok(Configured { config, notes })
+}
+
+/// A network of the official code bases (`model.type`).
+#[derive(Debug, Clone, Copy)]
+enum Network {
+    Grit,
+    Gps,
+    CustomGnn,
+    Graphormer,
+    San,
+}
+
+impl Network {
+    fn of(options: &Options) -> Result<Self> {
+        let name = options.text("model.type", "gnn")?;
+        Ok(match name.as_str() {
+            "GritTransformer" => Self::Grit,
+            "GPSModel" => Self::Gps,
+            "custom_gnn" => Self::CustomGnn,
+            "Graphormer" => Self::Graphormer,
+            "SANTransformer" => Self::San,
+            other => {
+                let reason = match other {
+                    "gnn" => "GraphGym's own network is not part of GRIT or GraphGPS",
+                    "Performer" | "BigBird" => {
+                        "this stack of attention layers is not supported; as the global model of a \
+                         GPSModel the attention is"
+                    }
+                    _ => "not known",
+                };
+                return Err(options.refuse(
+                    "model.type",
+                    format!(
+                        "model `{other}`: {reason}; supported: GritTransformer, GPSModel, \
+                         custom_gnn, Graphormer, SANTransformer"
+                    ),
+                ));
+            }
+        })
+    }
+
+    fn table(self) -> &'static KeyTable {
+        match self {
+            Self::Grit => &GRIT,
+            Self::Gps | Self::CustomGnn | Self::Graphormer | Self::San => &GPS,
+        }
+    }
+
+    fn config(self, sizes: &Sizes<'_>) -> Result<ModelConfig> {
+        Ok(match self {
+            Self::Grit => ModelConfig::Grit(grit_config(sizes)?),
+            Self::Gps => ModelConfig::Gps(gps_config(sizes)?),
+            Self::CustomGnn => ModelConfig::Mpnn(mpnn_config(sizes)?),
+            Self::Graphormer => ModelConfig::Graphormer(graphormer_config(sizes)?),
+            Self::San => ModelConfig::San(san_config(sizes)?),
+        })
+    }
+}
+
+fn unplaced(conversion: super::Conversion) -> crate::Error {
+    let source_name = conversion.tensors.source().to_string();
+    match conversion.complete() {
+        Err(error) => error,
+        Ok(_) => crate::Error::Convert {
+            source_name,
+            problem: "tensors have no place".to_string(),
+        },
+    }
+}
+
+/// Whether the official code keeps our tensor `name` without reading it in a model like `model`:
+/// the bias from edges along shortest paths, for graphs without edge categories.
+fn is_unread(model: &ModelConfig, name: &str) -> bool {
+    let input = match model {
+        ModelConfig::Gps(config) => &config.input,
+        ModelConfig::Mpnn(config) => &config.input,
+        ModelConfig::Graphormer(config) => &config.input,
+        ModelConfig::San(config) => &config.input,
+        _ => return false,
+    };
+    let encoders = input.node_encoder.positional.iter().enumerate();
+    encoders.into_iter().any(|(i, encoder)| match encoder {
+        PositionalEncoderConfig::Graphormer { recipe, .. } if !recipe.edge_types => {
+            let prefix = format!("node_encoder.positional.{i}.");
+            (name.strip_prefix(&prefix))
+                .is_some_and(|rest| ["edges.weight", "edge_distances.weight"].contains(&rest))
+        }
+        _ => false,
     })
 }

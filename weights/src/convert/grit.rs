@@ -1,6 +1,9 @@
 //! Tensor names of the official GRIT code (LiamMa/GRIT), as GraphGym saves them.
 
-use super::key_table::{KeyTable, Presence, Rule};
+use super::key_table::{KeyTable, Rule};
+use super::shared_rules::{
+    COUNTERS, EDGE_FEATURES, ENCODER_NORMS, HEADS, HIDDEN_HEAD_LAYERS, feature_rules,
+};
 
 /// Official GRIT tensors to the names of this project's GRIT model.
 ///
@@ -8,138 +11,93 @@ use super::key_table::{KeyTable, Presence, Rule};
 /// `degree_scaler` `[1, D, 2]` (constant and log-degree coefficient), with `D` the width, `H` heads and `d = D / H`.
 pub const GRIT: KeyTable = KeyTable {
     prefix: "model.",
-    last: Some("post_mp.layer_post_mp.model.0.Layer_{j}.layer.model.weight"),
+    last: Some(HIDDEN_HEAD_LAYERS),
     rules: &[
-        // Node features: one embedding table (TypeDict), several (Atom), or a linear map (Linear, VOC), which alone has
-        // a bias.
-        Rule::rename(
-            "encoder.node_encoder.encoder.weight",
-            "node_encoder.embeddings.0.weight",
-        )
-        .when(Presence::Absent("encoder.node_encoder.encoder.bias")),
-        Rule::rename(
-            "encoder.node_encoder.encoder.{weight|bias}",
-            "node_encoder.linear.{weight|bias}",
-        ),
-        Rule::rename(
-            "encoder.node_encoder.atom_embedding_list.{t}.weight",
-            "node_encoder.embeddings.{t}.weight",
-        ),
-        // Edge features, likewise; DummyEdge, like PPANode, is a table of one row.
-        Rule::rename(
-            "encoder.edge_encoder.encoder.weight",
-            "edge_encoder.embeddings.0.weight",
-        )
-        .when(Presence::Absent("encoder.edge_encoder.encoder.bias")),
-        Rule::rename(
-            "encoder.edge_encoder.encoder.{weight|bias}",
-            "edge_encoder.linear.{weight|bias}",
-        ),
-        Rule::rename(
-            "encoder.edge_encoder.bond_embedding_list.{t}.weight",
-            "edge_encoder.embeddings.{t}.weight",
-        ),
-        Rule::rename(
-            "encoder.node_encoder_bn.bn.{weight|bias|running_mean|running_var}",
-            "node_encoder_norm.{weight|bias|running_mean|running_var}",
-        ),
-        Rule::rename(
-            "encoder.edge_encoder_bn.bn.{weight|bias|running_mean|running_var}",
-            "edge_encoder_norm.{weight|bias|running_mean|running_var}",
-        ),
-        // Relative random-walk probabilities. `padding` is a constant buffer that is added to absent pairs.
-        Rule::rename("rrwp_abs_encoder.fc.weight", "rrwp_node.weight"),
-        Rule::rename("rrwp_rel_encoder.fc.weight", "rrwp_pair.weight"),
-        Rule::ignore_zero("rrwp_rel_encoder.padding"),
-        // Attention.
-        Rule::rename(
-            "layers.{i}.attention.Q.{weight|bias}",
-            "layers.{i}.attention.query.{weight|bias}",
-        ),
-        Rule::rename(
-            "layers.{i}.attention.K.{weight|bias}",
-            "layers.{i}.attention.key.{weight|bias}",
-        ),
-        Rule::rename(
-            "layers.{i}.attention.V.{weight|bias}",
-            "layers.{i}.attention.value.{weight|bias}",
-        ),
-        Rule::rename(
-            "layers.{i}.attention.E.{weight|bias}",
-            "layers.{i}.attention.edge.{weight|bias}",
-        ),
-        Rule::rename(
-            "layers.{i}.attention.Aw",
-            "layers.{i}.attention.logit_weight",
-        ),
-        Rule::rename(
-            "layers.{i}.attention.VeRow",
-            "layers.{i}.attention.edge_value",
-        ),
-        Rule::rename("layers.{i}.deg_coef", "layers.{i}.degree_scaler"),
-        Rule::rename(
-            "layers.{i}.O_h.{weight|bias}",
-            "layers.{i}.node_output.{weight|bias}",
-        ),
-        Rule::rename(
-            "layers.{i}.O_e.{weight|bias}",
-            "layers.{i}.pair_output.{weight|bias}",
-        ),
-        Rule::rename(
-            "layers.{i}.FFN_h_layer1.{weight|bias}",
-            "layers.{i}.feed_forward.input.{weight|bias}",
-        ),
-        Rule::rename(
-            "layers.{i}.FFN_h_layer2.{weight|bias}",
-            "layers.{i}.feed_forward.output.{weight|bias}",
-        ),
-        // Norms.
-        Rule::rename(
-            "layers.{i}.batch_norm1_h.{weight|bias|running_mean|running_var}",
-            "layers.{i}.batch_norm_attention.{weight|bias|running_mean|running_var}",
-        ),
-        Rule::rename(
-            "layers.{i}.batch_norm1_e.{weight|bias|running_mean|running_var}",
-            "layers.{i}.batch_norm_pair.{weight|bias|running_mean|running_var}",
-        ),
-        Rule::rename(
-            "layers.{i}.batch_norm2_h.{weight|bias|running_mean|running_var}",
-            "layers.{i}.batch_norm_feed_forward.{weight|bias|running_mean|running_var}",
-        ),
-        Rule::rename(
-            "layers.{i}.layer_norm1_h.{weight|bias}",
-            "layers.{i}.layer_norm_attention.{weight|bias}",
-        ),
-        Rule::rename(
-            "layers.{i}.layer_norm1_e.{weight|bias}",
-            "layers.{i}.layer_norm_pair.{weight|bias}",
-        ),
-        Rule::rename(
-            "layers.{i}.layer_norm2_h.{weight|bias}",
-            "layers.{i}.layer_norm_feed_forward.{weight|bias}",
-        ),
-        Rule::rename("layers.{i}.alpha1_h", "layers.{i}.rezero_attention"),
-        Rule::rename("layers.{i}.alpha1_e", "layers.{i}.rezero_pair"),
-        Rule::rename("layers.{i}.alpha2_h", "layers.{i}.rezero_feed_forward"),
-        // A counter of training steps in every batch norm.
-        Rule::ignore("{*}.num_batches_tracked"),
-        // Heads: `san_graph`, then GraphGym's MLP, whose hidden layers stand apart from its last one; an MLP of a single
-        // layer has no hidden part.
-        Rule::rename(
-            "post_mp.FC_layers.{j}.{weight|bias}",
-            "head.layers.{j}.{weight|bias}",
-        ),
-        Rule::rename(
-            "post_mp.layer_post_mp.model.0.Layer_{j}.layer.model.{weight|bias}",
-            "head.layers.{j}.{weight|bias}",
-        ),
-        Rule::rename(
-            "post_mp.layer_post_mp.model.1.model.{weight|bias}",
-            "head.layers.{last}.{weight|bias}",
-        ),
-        Rule::rename(
-            "post_mp.layer_post_mp.model.0.model.{weight|bias}",
-            "head.layers.0.{weight|bias}",
-        ),
+        NODE_FEATURES,
+        EDGE_FEATURES,
+        ENCODER_NORMS,
+        GRIT_RULES,
+        COUNTERS,
+        HEADS,
     ],
 };
+
+const NODE_FEATURES: &[Rule] = &feature_rules!("encoder.node_encoder.", "node_encoder.");
+
+/// What GRIT has of its own.
+const GRIT_RULES: &[Rule] = &[
+    // Relative random-walk probabilities. `padding` is a constant buffer that is added to absent pairs.
+    Rule::rename("rrwp_abs_encoder.fc.weight", "rrwp_node.weight"),
+    Rule::rename("rrwp_rel_encoder.fc.weight", "rrwp_pair.weight"),
+    Rule::ignore_zero("rrwp_rel_encoder.padding"),
+    // Attention.
+    Rule::rename(
+        "layers.{i}.attention.Q.{weight|bias}",
+        "layers.{i}.attention.query.{weight|bias}",
+    ),
+    Rule::rename(
+        "layers.{i}.attention.K.{weight|bias}",
+        "layers.{i}.attention.key.{weight|bias}",
+    ),
+    Rule::rename(
+        "layers.{i}.attention.V.{weight|bias}",
+        "layers.{i}.attention.value.{weight|bias}",
+    ),
+    Rule::rename(
+        "layers.{i}.attention.E.{weight|bias}",
+        "layers.{i}.attention.edge.{weight|bias}",
+    ),
+    Rule::rename(
+        "layers.{i}.attention.Aw",
+        "layers.{i}.attention.logit_weight",
+    ),
+    Rule::rename(
+        "layers.{i}.attention.VeRow",
+        "layers.{i}.attention.edge_value",
+    ),
+    Rule::rename("layers.{i}.deg_coef", "layers.{i}.degree_scaler"),
+    Rule::rename(
+        "layers.{i}.O_h.{weight|bias}",
+        "layers.{i}.node_output.{weight|bias}",
+    ),
+    Rule::rename(
+        "layers.{i}.O_e.{weight|bias}",
+        "layers.{i}.pair_output.{weight|bias}",
+    ),
+    Rule::rename(
+        "layers.{i}.FFN_h_layer1.{weight|bias}",
+        "layers.{i}.feed_forward.input.{weight|bias}",
+    ),
+    Rule::rename(
+        "layers.{i}.FFN_h_layer2.{weight|bias}",
+        "layers.{i}.feed_forward.output.{weight|bias}",
+    ),
+    // Norms.
+    Rule::rename(
+        "layers.{i}.batch_norm1_h.{weight|bias|running_mean|running_var}",
+        "layers.{i}.batch_norm_attention.{weight|bias|running_mean|running_var}",
+    ),
+    Rule::rename(
+        "layers.{i}.batch_norm1_e.{weight|bias|running_mean|running_var}",
+        "layers.{i}.batch_norm_pair.{weight|bias|running_mean|running_var}",
+    ),
+    Rule::rename(
+        "layers.{i}.batch_norm2_h.{weight|bias|running_mean|running_var}",
+        "layers.{i}.batch_norm_feed_forward.{weight|bias|running_mean|running_var}",
+    ),
+    Rule::rename(
+        "layers.{i}.layer_norm1_h.{weight|bias}",
+        "layers.{i}.layer_norm_attention.{weight|bias}",
+    ),
+    Rule::rename(
+        "layers.{i}.layer_norm1_e.{weight|bias}",
+        "layers.{i}.layer_norm_pair.{weight|bias}",
+    ),
+    Rule::rename(
+        "layers.{i}.layer_norm2_h.{weight|bias}",
+        "layers.{i}.layer_norm_feed_forward.{weight|bias}",
+    ),
+    Rule::rename("layers.{i}.alpha1_h", "layers.{i}.rezero_attention"),
+    Rule::rename("layers.{i}.alpha1_e", "layers.{i}.rezero_pair"),
+    Rule::rename("layers.{i}.alpha2_h", "layers.{i}.rezero_feed_forward"),
+];

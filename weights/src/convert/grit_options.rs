@@ -7,16 +7,20 @@ use candle_graph_models::grit::{GritAttentionConfig, GritConfig};
 use serde_json::json;
 
 use super::options::Options;
+use super::shared_options::{
+    Sizes, activation, edge_features, head, mark_framework_options, node_features, output_dim,
+    pooling,
+};
 use crate::error::Result;
-use crate::state_dict::StateDict;
 
 /// Translates official options, resolved or as published (the official defaults fill the gaps).
-/// `tensors`, under our names, tell what options leave open: table sizes and input widths.
+/// `sizes` tell what options leave open: table sizes and input widths.
 ///
 /// # Errors
 /// Options that rule a model out, that no model of this kind can follow, or that the official code
 /// does not know, each by name.
-pub(super) fn grit_config(options: &Options, tensors: &StateDict) -> Result<GritConfig> {
+pub(super) fn grit_config(sizes: &Sizes<'_>) -> Result<GritConfig> {
+    let options = sizes.options();
     if options.contains("posenc_RWPSE") {
         return Err(options.refuse(
             "posenc_RWPSE",
@@ -79,22 +83,26 @@ pub(super) fn grit_config(options: &Options, tensors: &StateDict) -> Result<Grit
              they are, and the configuration needs `raw` as its `edge_encoder`"
         ));
     }
-    let activation = activation(options, "gnn.act", "relu")?;
+    let node_encoder = match options.bool("dataset.node_encoder", false)? {
+        true => {
+            let name = options.text("dataset.node_encoder_name", "Atom")?;
+            node_features(sizes, &name, "node_encoder")?
+        }
+        false => FeatureEncoderConfig::Raw,
+    };
+    let act = activation(options, "gnn.act", "relu")?;
     let config = GritConfig {
         hidden_dim,
         layers: options.usize("gt.layers", 3)?,
         heads: options.usize("gt.n_heads", 8)?,
-        output_dim: output_dim(options, tensors)?,
+        output_dim: output_dim(sizes)?,
         rrwp: Rrwp {
             steps,
             shortest_path: options.bool("posenc_RRWP.spd", false)?,
         },
-        node_encoder: match options.bool("dataset.node_encoder", false)? {
-            true => node_encoder(options, tensors)?,
-            false => FeatureEncoderConfig::Raw,
-        },
+        node_encoder,
         edge_encoder: match options.bool("dataset.edge_encoder", false)? {
-            true => Some(edge_encoder(options, tensors)?),
+            true => Some(edge_features(sizes)?),
             false => None,
         },
         node_encoder_norm: options.bool("dataset.node_encoder_bn", true)?
@@ -106,12 +114,12 @@ pub(super) fn grit_config(options: &Options, tensors: &StateDict) -> Result<Grit
             clamp: options
                 .float("gt.attn.clamp", Some(5.0))?
                 .map(|c| c.abs() as f32),
-            activation: self::activation(options, "gt.attn.act", "relu")?,
+            activation: activation(options, "gt.attn.act", "relu")?,
             edge_enhance: options.bool("gt.attn.edge_enhance", true)?,
             use_bias: options.bool("gt.attn.use_bias", false)?,
             full: options.bool("gt.attn.full_attn", true)?,
         },
-        activation,
+        activation: act,
         degree_scaler: options.bool("gt.attn.deg_scaler", true)?,
         update_pairs: options.bool("gt.update_e", true)?,
         pair_output: options.bool("gt.attn.O_e", true)?,
@@ -119,9 +127,10 @@ pub(super) fn grit_config(options: &Options, tensors: &StateDict) -> Result<Grit
         layer_norm: options.bool("gt.layer_norm", false)?,
         batch_norm: options.bool("gt.batch_norm", true)?,
         rezero: options.bool("gt.rezero", false)?,
-        pooling: pooling(options)?,
-        head: head(options, activation)?,
+        pooling: grit_pooling(options)?,
+        head: grit_head(options, act)?,
     };
+    mark_framework_options(options);
     mark_without_effect(options);
     config
         .check()
@@ -129,169 +138,27 @@ pub(super) fn grit_config(options: &Options, tensors: &StateDict) -> Result<Grit
     Ok(config)
 }
 
-/// An activation by its GraphGym name.
-pub(super) fn activation(options: &Options, path: &str, default: &str) -> Result<Activation> {
-    let Some(name) = (match options.contains(path) {
-        true => options.get(path).map(|_| options.text(path, default)),
-        false => Some(Ok(default.to_string())),
-    }) else {
-        return Ok(Activation::Identity);
-    };
-    let name = name?;
-    Ok(match name.as_str() {
-        "relu" => Activation::Relu,
-        "gelu" => Activation::Gelu,
-        "swish" => Activation::Swish,
-        "elu" => Activation::Elu,
-        "selu" => Activation::Selu,
-        "lrelu_01" => Activation::LeakyRelu01,
-        "lrelu_02" => Activation::LeakyRelu02,
-        "lrelu_025" => Activation::LeakyRelu025,
-        "lrelu_03" => Activation::LeakyRelu03,
-        "lrelu_05" => Activation::LeakyRelu05,
-        "prelu" => {
-            return Err(options.refuse(
-                path,
-                "activation `prelu` has a learned slope and is not supported",
-            ));
-        }
-        other => {
-            return Err(options.refuse(
-                path,
-                format!(
-                    "activation `{other}` is not known to the official code (relu, gelu, swish, \
-                     elu, selu, lrelu_01, lrelu_02, lrelu_025, lrelu_03, lrelu_05)"
-                ),
-            ));
-        }
-    })
-}
-
-fn pooling(options: &Options) -> Result<Pooling> {
-    let name = options.text("model.graph_pooling", "add")?;
-    Ok(match name.as_str() {
-        "add" => Pooling::Add,
-        "mean" => Pooling::Mean,
-        "max" => Pooling::Max,
-        other => {
-            return Err(options.refuse(
-                "model.graph_pooling",
-                format!("`{other}` is not supported (add, mean, max)"),
-            ));
-        }
-    })
-}
-
-fn head(options: &Options, activation: Activation) -> Result<HeadConfig> {
-    let layers = options.usize("gnn.layers_post_mp", 0)?.max(1);
-    let mut name = options.text("gnn.head", "default")?;
-    if name == "default" {
-        name = options.text("dataset.task", "node")?;
-    }
-    Ok(match name.as_str() {
-        "san_graph" => HeadConfig::SanGraph { activation },
-        "graph" => HeadConfig::Graph { layers },
-        "inductive_node" => HeadConfig::InductiveNode { layers },
-        other => {
-            return Err(options.refuse(
-                "gnn.head",
-                format!("head `{other}` is not supported (san_graph, graph, inductive_node)"),
-            ));
-        }
-    })
-}
-
-/// Outputs of the head: `share.dim_out` where the options are resolved, otherwise what the
-/// checkpoint's last map has. A classification into two classes has one output.
-fn output_dim(options: &Options, tensors: &StateDict) -> Result<usize> {
-    let task_type = options.text("dataset.task_type", "classification")?;
-    options.without_effect(&["share.num_splits"]);
-    match options.usize("share.dim_out", 0)? {
-        0 => (0..)
-            .map_while(|j| tensors.get(&format!("head.layers.{j}.weight")))
-            .last()
-            .and_then(|weight| weight.shape().first().copied())
-            .ok_or_else(|| {
-                options.refuse(
-                    "share.dim_out",
-                    "absent, and the checkpoint has no head to take it from",
-                )
-            }),
-        2 if task_type.contains("classification") => Ok(1),
-        outputs => Ok(outputs),
-    }
-}
-
-/// Sizes of the embedding tables that the checkpoint holds under `prefix`.
-fn tables(
-    options: &Options,
-    option: &str,
-    tensors: &StateDict,
-    prefix: &str,
-) -> Result<FeatureEncoderConfig> {
-    let tables: Vec<usize> = (0..)
-        .map_while(|t| tensors.get(&format!("{prefix}.embeddings.{t}.weight")))
-        .filter_map(|table| table.shape().first().copied())
-        .collect();
-    if tables.is_empty() {
-        return Err(options.refuse(option, "the checkpoint holds no embedding table for it"));
-    }
-    Ok(FeatureEncoderConfig::Embedding { tables })
-}
-
-/// Inputs of the linear map that the checkpoint holds under `prefix`.
-fn linear_inputs(
-    options: &Options,
-    option: &str,
-    tensors: &StateDict,
-    prefix: &str,
-) -> Result<FeatureEncoderConfig> {
-    tensors
-        .get(&format!("{prefix}.linear.weight"))
-        .and_then(|weight| weight.shape().get(1).copied())
-        .map(|width| FeatureEncoderConfig::Linear { width })
-        .ok_or_else(|| options.refuse(option, "the checkpoint holds no linear map for it"))
-}
-
-fn type_dict(options: &Options, count: &str) -> Result<FeatureEncoderConfig> {
-    match options.usize(count, 0)? {
-        0 => Err(options.refuse(count, "the type dictionary needs a size of at least 1")),
-        rows => Ok(FeatureEncoderConfig::Embedding { tables: vec![rows] }),
-    }
-}
-
-fn node_encoder(options: &Options, tensors: &StateDict) -> Result<FeatureEncoderConfig> {
-    let option = "dataset.node_encoder_name";
-    let name = options.text(option, "Atom")?;
-    match name.as_str() {
-        "TypeDictNode" => type_dict(options, "dataset.node_encoder_num_types"),
-        "Atom" => tables(options, option, tensors, "node_encoder"),
-        "LinearNode" | "VOCNode" => linear_inputs(options, option, tensors, "node_encoder"),
-        "PPANode" => Ok(FeatureEncoderConfig::Dummy),
-        other => Err(options.refuse(
-            option,
-            format!(
-                "`{other}` is not supported (TypeDictNode, Atom, LinearNode, VOCNode, PPANode)"
-            ),
+/// The pooling of a model without graph tokens.
+fn grit_pooling(options: &Options) -> Result<Pooling> {
+    match pooling(options)? {
+        Pooling::GraphToken => Err(options.refuse(
+            "model.graph_pooling",
+            "`graph_token` is not supported: GRIT makes no graph tokens",
         )),
+        pooling => Ok(pooling),
     }
 }
 
-fn edge_encoder(options: &Options, tensors: &StateDict) -> Result<FeatureEncoderConfig> {
-    let option = "dataset.edge_encoder_name";
-    let name = options.text(option, "Bond")?;
-    match name.as_str() {
-        "TypeDictEdge" => type_dict(options, "dataset.edge_encoder_num_types"),
-        "Bond" => tables(options, option, tensors, "edge_encoder"),
-        "LinearEdge" | "VOCEdge" | "PPAEdge" => {
-            linear_inputs(options, option, tensors, "edge_encoder")
-        }
-        "DummyEdge" => Ok(FeatureEncoderConfig::Dummy),
+/// A head that predicts for graphs or nodes.
+fn grit_head(options: &Options, act: Activation) -> Result<HeadConfig> {
+    match head(options, act)? {
+        head @ (HeadConfig::SanGraph { .. }
+        | HeadConfig::Graph { .. }
+        | HeadConfig::InductiveNode { .. }) => Ok(head),
         other => Err(options.refuse(
-            option,
+            "gnn.head",
             format!(
-                "`{other}` is not supported (TypeDictEdge, Bond, LinearEdge, VOCEdge, PPAEdge, \
-                 DummyEdge)"
+                "head {other:?} is not supported for GRIT (san_graph, graph, node, inductive_node)"
             ),
         )),
     }
@@ -319,50 +186,6 @@ fn mark_without_effect(options: &Options) {
         "gt.full_graph",
         "gt.pna_degrees",
         "gt.bigbird",
-        // The generic GNN that these options describe is not part of GRIT, and its head ignores
-        // them.
-        "gnn.agg",
-        "gnn.att_final_linear",
-        "gnn.att_final_linear_bn",
-        "gnn.att_heads",
-        "gnn.batchnorm",
-        "gnn.clear_feature",
-        "gnn.dim_edge",
-        "gnn.dropout",
-        "gnn.keep_edge",
-        "gnn.l2norm",
-        "gnn.layer_type",
-        "gnn.layers_mp",
-        "gnn.msg_direction",
-        "gnn.normalize_adj",
-        "gnn.residual",
-        "gnn.self_msg",
-        "gnn.skip_every",
-        "gnn.stage_type",
-        "model.edge_decoding",
-        "model.loss_fun",
-        "model.match_upper",
-        "model.size_average",
-        "model.thresh",
-        "share.dim_in",
-        "dataset.edge_dim",
-        "dataset.edge_encoder_num_types",
-        "dataset.node_encoder_num_types",
-        "dataset.node_encoder_name",
-        "dataset.edge_encoder_name",
-        "dataset.format",
-        "dataset.name",
-        "dataset.dir",
-        "dataset.task",
-        "dataset.task_type",
-        "dataset.transductive",
-        "dataset.split",
-        "dataset.split_index",
-        "dataset.split_mode",
-        "dataset.shuffle_split",
-        "dataset.cv_fold",
-        "dataset.pe_transform_on_the_fly",
-        "dataset.slic_compactness",
         // Parts of the shared section layout of positional encodings that RRWP does not read.
         "posenc_RRWP.model",
         "posenc_RRWP.dim_pe",

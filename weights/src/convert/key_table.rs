@@ -1,6 +1,6 @@
 //! Declared tables from official tensor names to ours.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use super::pattern::{Captures, fill, matches};
 use crate::error::{Error, Result};
@@ -9,13 +9,15 @@ use crate::state_dict::{StateDict, TensorData};
 /// A change of a tensor's layout on the way; the error says why the tensor does not fit it.
 pub type Transform = fn(TensorData) -> std::result::Result<TensorData, String>;
 
-/// A condition on other tensors of the same checkpoint, by exact official name.
+/// A condition on other tensors of the same checkpoint, by official name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
     /// The rule holds only if this tensor is there.
     Present(&'static str),
     /// The rule holds only if this tensor is not there.
     Absent(&'static str),
+    /// The rule holds only if no tensor's name begins so.
+    NoneBelow(&'static str),
 }
 
 /// What happens to the tensors that a rule matches.
@@ -29,8 +31,8 @@ enum Target {
 /// One line of a [`KeyTable`].
 ///
 /// Patterns are literal names with placeholders: `{i}` (any single word) is a decimal index, `{a|b}` one of several
-/// words, `{*}` any text. Our pattern repeats the placeholders of the official one; `{last}` is the number set by
-/// [`KeyTable::last`].
+/// words, `{*}` any text. Our pattern repeats the placeholders of the official one; `{i/2}` is half of the index `{i}`,
+/// rounded down, and `{last}` the number set by [`KeyTable::last`].
 #[derive(Debug, Clone, Copy)]
 pub struct Rule {
     official: &'static str,
@@ -82,11 +84,18 @@ impl Rule {
         self
     }
 
-    fn captures<'a>(&self, name: &'a str, has: impl Fn(&str) -> bool) -> Option<Captures<'a>> {
-        match self.presence {
-            Some(Presence::Present(other)) if !has(other) => None,
-            Some(Presence::Absent(other)) if has(other) => None,
-            _ => matches(self.official, name),
+    fn captures<'a>(&self, name: &'a str, names: &BTreeSet<String>) -> Option<Captures<'a>> {
+        let holds = self.presence.is_none_or(|presence| match presence {
+            Presence::Present(other) => names.contains(other),
+            Presence::Absent(other) => !names.contains(other),
+            Presence::NoneBelow(prefix) => {
+                let mut after = names.range(prefix.to_string()..);
+                !after.next().is_some_and(|name| name.starts_with(prefix))
+            }
+        });
+        match holds {
+            true => matches(self.official, name),
+            false => None,
         }
     }
 }
@@ -98,8 +107,8 @@ pub struct KeyTable {
     pub prefix: &'static str,
     /// The value of `{last}`: the number of tensors matching this official pattern.
     pub last: Option<&'static str>,
-    /// The rules, most specific first.
-    pub rules: &'static [Rule],
+    /// The rules in groups by subject, most specific first.
+    pub rules: &'static [&'static [Rule]],
 }
 
 /// Result of mapping a checkpoint.
@@ -114,6 +123,18 @@ pub struct Conversion {
 }
 
 impl Conversion {
+    /// Moves the tensors whose names of ours are `unread` to the ignored ones.
+    pub fn ignore(&mut self, unread: impl Fn(&str) -> bool) {
+        let kept = StateDict::new(self.tensors.source().to_string());
+        for (name, tensor) in std::mem::replace(&mut self.tensors, kept) {
+            match unread(&name) {
+                true => self.ignored.push(name),
+                // The names were distinct before.
+                false => drop(self.tensors.insert(name, tensor)),
+            }
+        }
+    }
+
     /// The tensors, if every official name was known.
     ///
     /// # Errors
@@ -155,7 +176,7 @@ impl KeyTable {
             !official.is_empty() && official.names().all(|name| name.starts_with(self.prefix));
         let prefix = if prefixed { self.prefix } else { "" };
         let bare = |name: &str| name.strip_prefix(prefix).unwrap_or(name).to_string();
-        let names: std::collections::HashSet<String> = official.names().map(bare).collect();
+        let names: BTreeSet<String> = official.names().map(bare).collect();
         let last = self.last.map_or(0, |pattern| {
             names
                 .iter()
@@ -170,8 +191,8 @@ impl KeyTable {
         let mut origins: HashMap<String, String> = HashMap::new();
         for (name, tensor) in official {
             let stripped = bare(&name);
-            let rule = self.rules.iter().find_map(|rule| {
-                let captures = rule.captures(&stripped, |other| names.contains(other))?;
+            let rule = self.rules.iter().copied().flatten().find_map(|rule| {
+                let captures = rule.captures(&stripped, &names)?;
                 Some((rule, captures))
             });
             let Some((rule, captures)) = rule else {

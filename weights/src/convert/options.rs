@@ -24,6 +24,7 @@ pub struct Options {
 /// Sections that steer training, logging or hardware and never shape a model.
 const TRAINING_SECTIONS: &[&str] = &[
     "accelerator",
+    "benchmark",
     "bn",
     "cfg_dest",
     "custom_metrics",
@@ -55,6 +56,11 @@ const TRAINING_SECTIONS: &[&str] = &[
 ];
 
 impl Options {
+    /// The largest number of layers that an option may ask for.
+    pub const MAX_LAYERS: usize = 4096;
+    /// The largest number of columns, rows or heads that an option may ask for.
+    pub const MAX_WIDTH: usize = 1 << 20;
+
     /// Reads `path`: YAML, of which JSON is a part.
     ///
     /// # Errors
@@ -161,6 +167,37 @@ impl Options {
         }
     }
 
+    /// A whole number from 0 to `most`.
+    ///
+    /// # Errors
+    /// Something else stands there.
+    pub fn bounded(&self, path: &str, default: usize, most: usize) -> Result<usize> {
+        let value = self.usize(path, default)?;
+        if value > most {
+            return Err(self.refuse(path, format!("{value} is more than the limit of {most}")));
+        }
+        Ok(value)
+    }
+
+    /// A number of layers, at most [`MAX_LAYERS`](Self::MAX_LAYERS).
+    ///
+    /// # Errors
+    /// Something else stands there.
+    pub fn layers(&self, path: &str, default: usize) -> Result<usize> {
+        self.bounded(path, default, Self::MAX_LAYERS)
+    }
+
+    /// A number of columns, rows or heads, from 1 to [`MAX_WIDTH`](Self::MAX_WIDTH).
+    ///
+    /// # Errors
+    /// Something else stands there.
+    pub fn width(&self, path: &str, default: usize) -> Result<usize> {
+        match self.bounded(path, default, Self::MAX_WIDTH)? {
+            0 => Err(self.refuse(path, "must be at least 1")),
+            width => Ok(width),
+        }
+    }
+
     /// A number, `default` where the option is absent, `None` where it is null. Text that reads as
     /// a number counts: PyYAML leaves `1e-5` as text.
     ///
@@ -222,12 +259,23 @@ impl Options {
         let mut unknown = Vec::new();
         collect_unknown(&self.root, "", &seen, &mut unknown);
         if !unknown.is_empty() {
+            const SHOWN: usize = 50;
+            let named: Vec<String> = (unknown.iter().take(SHOWN))
+                .map(|path| match nearest(path, &seen) {
+                    Some(known) => format!("`{path}` (did you mean `{known}`?)"),
+                    None => format!("`{path}`"),
+                })
+                .collect();
+            let more = match unknown.len() - named.len() {
+                0 => String::new(),
+                hidden => format!(" and {hidden} more"),
+            };
             return Err(Error::Convert {
                 source_name: self.source.clone(),
                 problem: format!(
-                    "unknown option(s) {}: this model family's official code has none of these \
-                     names, so what they should do is not known; correct or remove them",
-                    unknown.join(", ")
+                    "unknown option(s) {}{more}: this model family's official code has none of \
+                     these names, so what they should do is not known; correct or remove them",
+                    named.join(", ")
                 ),
             });
         }
@@ -252,8 +300,22 @@ fn collect_unknown(value: &Value, path: &str, seen: &BTreeSet<String>, unknown: 
             }
         }
         Some(_) => {}
-        None => unknown.push(format!("`{path}`")),
+        None => unknown.push(path.to_string()),
     }
+}
+
+/// The known option whose name is closest to `path`, if it is close at all.
+fn nearest<'a>(path: &str, known: &'a BTreeSet<String>) -> Option<&'a str> {
+    const LONGEST: usize = 100;
+    if path.len() > LONGEST {
+        return None;
+    }
+    known
+        .iter()
+        .map(|name| (strsim::osa_distance(path, name), name.as_str()))
+        .filter(|&(distance, name)| distance <= 2 && distance * 3 < name.len())
+        .min()
+        .map(|(_, name)| name)
 }
 
 #[cfg(test)]

@@ -35,6 +35,9 @@ fn match_rest<'a>(pattern: &'static str, name: &'a str, captures: &mut Captures<
     false
 }
 
+/// The most digits of an index: no model has more layers than that, and every index is a number.
+const MAX_DIGITS: usize = 9;
+
 /// Lengths that a placeholder may take at the beginning of `name`.
 fn candidate_lengths(placeholder: &str, name: &str) -> Vec<usize> {
     if placeholder == "*" {
@@ -49,24 +52,33 @@ fn candidate_lengths(placeholder: &str, name: &str) -> Vec<usize> {
     }
     let digits = name.bytes().take_while(u8::is_ascii_digit).count();
     let padded = digits > 1 && name.starts_with('0');
-    if digits == 0 || padded {
+    if digits == 0 || digits > MAX_DIGITS || padded {
         Vec::new()
     } else {
         vec![digits]
     }
 }
 
-/// Replaces every placeholder of `pattern` by what the placeholder of the same text captured, and `{last}` by `last`.
+/// Replaces every placeholder of `pattern` by what the placeholder of the same text captured, `{i/2}` by half of the
+/// index that `{i}` captured, and `{last}` by `last`.
 ///
 /// `None` when a placeholder was not captured.
 pub(super) fn fill(pattern: &'static str, captures: &Captures<'_>, last: usize) -> Option<String> {
     let mut filled = String::new();
     let mut pattern = pattern;
     while let Some((literal, placeholder, rest)) = split_placeholder(pattern) {
-        let value = match captures.iter().find(|(name, _)| *name == placeholder) {
-            Some((_, value)) => Cow::Borrowed(*value),
-            None if placeholder == "last" => Cow::Owned(last.to_string()),
-            None => return None,
+        let captured = |placeholder: &str| {
+            let found = captures.iter().find(|(name, _)| *name == placeholder);
+            found.map(|(_, value)| *value)
+        };
+        let value = match (captured(placeholder), placeholder.strip_suffix("/2")) {
+            (Some(value), _) => Cow::Borrowed(value),
+            (None, Some(index)) => {
+                let index: usize = captured(index)?.parse().ok()?;
+                Cow::Owned((index / 2).to_string())
+            }
+            (None, None) if placeholder == "last" => Cow::Owned(last.to_string()),
+            (None, None) => return None,
         };
         filled.push_str(literal);
         filled.push_str(&value);
@@ -125,6 +137,18 @@ mod tests {
         assert_eq!(
             renamed("m.1.w", "head.{last}.w", "m.1.w").as_deref(),
             Some("head.7.w")
+        );
+    }
+
+    #[test]
+    fn an_index_can_be_halved() {
+        let rename = |name| renamed("m.{k}.{w|b}", "l.{k/2}.{w|b}", name);
+        assert_eq!(rename("m.0.w").as_deref(), Some("l.0.w"));
+        assert_eq!(rename("m.5.b").as_deref(), Some("l.2.b"));
+        assert_eq!(
+            rename("m.99999999999999999999.w"),
+            None,
+            "such a number would not fit"
         );
     }
 
