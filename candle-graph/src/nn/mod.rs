@@ -19,7 +19,10 @@ pub use degree_scaler::DegreeScaler;
 pub use feature_encoder::{FeatureEncoder, FeatureEncoderConfig};
 pub use head::{Head, HeadConfig};
 pub use linear::{linear, linear_no_bias};
-pub use message_passing::{MessageInput, MessageOutput, MessagePassing, MessagePassingConfig};
+pub use message_passing::{
+    Gat, GatedGcn, Gcn, GenConv, Gin, MessageInput, MessageOutput, MessagePassing,
+    MessagePassingConfig, Pna,
+};
 pub use node_encoder::{NodeEncoder, NodeEncoderConfig, NodeEncoding};
 pub use norm::{batch_norm, layer_norm};
 pub use pooling::{Pooling, pool};
