@@ -29,29 +29,13 @@ use candle_graph::nn::{
     Attention, GraphLayerNorm, MessageInput, MessagePassing, MessagePassingConfig, batch_norm,
     linear,
 };
-use candle_graph::ops::{self, Activation, Affine, LinearWeights};
+use candle_graph::ops::{self, Activation, Affine, LinearWeights, residual_affine};
 use candle_nn::VarBuilder;
 
 use crate::sections::{Input, NORM_EPS, Output};
 use crate::{GraphModel, NodeStates, PredictionLevel, Trace};
 
 pub use config::{GpsConfig, GpsNorm};
-
-fn residual_affine(
-    residual: &Tensor,
-    x: &Tensor,
-    affine: Option<&Affine>,
-    add: Option<&Tensor>,
-) -> Result<Tensor> {
-    let mut sum = (residual + x)?;
-    if let Some(affine) = affine {
-        sum = affine.forward(&sum)?;
-    }
-    match add {
-        Some(add) => sum + add,
-        None => Ok(sum),
-    }
-}
 
 /// The norm after a residual sum.
 #[derive(Debug, Clone)]

@@ -22,7 +22,10 @@ pub use feature_encoder::{FeatureEncoder, FeatureEncoderConfig};
 pub use head::{EdgeDecoding, Head, HeadConfig, PredictionLevel};
 pub use invalid_option::InvalidOption;
 pub use linear::{linear, linear_no_bias};
-pub use message_passing::{MessageInput, MessageOutput, MessagePassing, MessagePassingConfig};
+pub use message_passing::{
+    Gat, GatedGcn, Gcn, GenConv, Gin, MessageInput, MessageOutput, MessagePassing,
+    MessagePassingConfig, Pna,
+};
 pub use node_encoder::{NodeEncoder, NodeEncoderConfig, NodeEncoding};
 use norm::NORM_EPS;
 pub use norm::{GraphLayerNorm, batch_norm, layer_norm};

@@ -106,10 +106,13 @@ impl<'a> HostRows<'a> {
                 layout.stride()
             );
         };
-        let start = layout.start_offset();
-        let end = match rows.checked_sub(1) {
-            Some(before) => start + before * stride + columns,
-            None => start,
+        // A view without rows may start behind the last value.
+        let (start, end) = match rows.checked_sub(1) {
+            Some(before) => {
+                let start = layout.start_offset();
+                (start, start + before * stride + columns)
+            }
+            None => (0, 0),
         };
         Ok(Self {
             values: HostF32::of_range(tensor, storage, start, end)?,

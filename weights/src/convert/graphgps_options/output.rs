@@ -1,6 +1,6 @@
 //! What stands after the layers of every network of GraphGPS.
 
-use candle_graph::nn::{Pooling, PositionalEncoderConfig};
+use candle_graph::nn::{Pooling, PositionalEncoderConfig, PredictionLevel};
 use candle_graph::ops::Activation;
 use candle_graph_models::sections::{InputConfig, OutputConfig};
 
@@ -15,7 +15,7 @@ pub(super) fn output(
 ) -> Result<OutputConfig> {
     let options = sizes.options();
     let head = head(options, activation)?;
-    let pooling = match head.is_graph_level() {
+    let pooling = match head.level() == PredictionLevel::Graph {
         true => pooling(options)?,
         false => Pooling::default(),
     };
