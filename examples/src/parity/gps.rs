@@ -5,8 +5,9 @@ use anyhow::{Context, Result, bail};
 use candle_core::DType;
 use candle_graph::encodings::EncodingRecipe;
 use candle_graph::graph::Graph;
-use candle_graph::nn::{AttentionConfig, MessagePassingConfig};
+use candle_graph::nn::{AttentionConfig, BigBirdLayout, MessagePassingConfig};
 use candle_graph_models::ModelConfig;
+use candle_graph_weights::{Checkpoint, CheckpointConfig};
 
 use super::activations::{Activations, Rows, predictor};
 use super::case::Recorded;
@@ -18,10 +19,10 @@ const CORRECTED: [&str; 2] = ["_self_term_fixed", "_edges_renumbered"];
 
 /// Runs one case.
 pub(super) fn run(case: &super::Case<'_>, name: String) -> Result<Report> {
-    let checkpoint = &case.converted.checkpoint;
+    let checkpoint = as_recorded(&case.converted.checkpoint)?;
     let model = &checkpoint.config().model;
-    let exact = predictor(checkpoint, DType::F64)?;
-    let predictor = predictor(checkpoint, DType::F32)?;
+    let exact = predictor(&checkpoint, DType::F64)?;
+    let predictor = predictor(&checkpoint, DType::F32)?;
     let plan = predictor.model().encoding_plan().clone();
     let recorded = recorded_encodings(case.folder, &case.graphs, &plan)?;
     let computed = plan.compute_all(&case.graphs, 0)?;
@@ -53,7 +54,25 @@ pub(super) fn run(case: &super::Case<'_>, name: String) -> Result<Report> {
     })
 }
 
-pub(super) fn is_eigenvectors(recipe: &EncodingRecipe) -> bool {
+/// The checkpoint with BigBird's blocks laid out for the batch: the recording depends on the length
+/// that the official code pads a batch to, which is not the default here.
+fn as_recorded(checkpoint: &Checkpoint) -> Result<Checkpoint> {
+    let CheckpointConfig {
+        mut model,
+        training,
+        ..
+    } = checkpoint.config().clone();
+    if let ModelConfig::Gps(config) = &mut model
+        && let Some(AttentionConfig::BigBird { layout, .. }) = &mut config.attention
+    {
+        *layout = BigBirdLayout::Batch;
+    }
+    let config = CheckpointConfig::new(model, training)?;
+    Ok(Checkpoint::new(config, checkpoint.weights().clone()))
+}
+
+/// Whether the encoding is a set of eigenvectors.
+fn is_eigenvectors(recipe: &EncodingRecipe) -> bool {
     matches!(
         recipe,
         EncodingRecipe::LapPe(_) | EncodingRecipe::SignNet(_)
