@@ -28,7 +28,7 @@ mod segment;
 mod simd;
 mod squared_distances;
 #[cfg(test)]
-mod test_data;
+pub(crate) mod test_data;
 
 pub use activation::Activation;
 pub use attention::{AttentionInput, attention};

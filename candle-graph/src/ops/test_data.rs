@@ -20,7 +20,7 @@ fn unit() -> f32 {
 }
 
 /// Normally distributed values with standard deviation `scale`.
-pub(super) fn randn(shape: &[usize], scale: f32) -> Tensor {
+pub(crate) fn randn(shape: &[usize], scale: f32) -> Tensor {
     let normal = || (-2.0 * unit().ln()).sqrt() * (std::f32::consts::TAU * unit()).cos();
     let values: Vec<f32> = (0..shape.iter().product())
         .map(|_| scale * normal())

@@ -3,6 +3,8 @@
 mod big_bird;
 mod performer;
 mod softmax;
+#[cfg(test)]
+mod tests;
 
 use candle_core::{Result, Tensor, bail};
 use candle_nn::VarBuilder;

@@ -257,6 +257,13 @@ fn nothing_gives_nothing() {
         assert_eq!(linear_attention(case.input()).unwrap().dims(), [0, 6]);
         let reference = force_reference(|| linear_attention(case.input())).unwrap();
         assert_eq!(reference.dims(), [0, 6]);
+        let packed = randn(&[0, 9], 1.0);
+        let value = packed.narrow(1, 3, 6).unwrap();
+        let input = LinearAttentionInput {
+            value: &value,
+            ..case.input()
+        };
+        assert_eq!(linear_attention(input).unwrap().dims(), [0, 6]);
     }
 }
 

@@ -148,3 +148,89 @@ fn permutation(generator: &mut Mt, range: Range<usize>) -> Vec<usize> {
     }
     order
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the official code draws with numpy 1.26 for some numbers of blocks, heads and random
+    /// blocks: one, two and two ranges of which the second has one block or none to draw from.
+    #[test]
+    fn draws_are_those_of_numpy() {
+        let drawn = |blocks, heads, random| random_blocks(blocks, heads, random).unwrap();
+        assert_eq!(drawn(4, 1, 3), [[[2, 3, 1], [0, 2, 1]]]);
+        assert_eq!(drawn(6, 2, 1), [[[5], [3], [2], [0]], [[1], [5], [3], [5]]]);
+        assert_eq!(drawn(7, 1, 1), [[[6], [6], [6], [6], [6]]]);
+        assert_eq!(
+            drawn(9, 2, 3)[1],
+            [
+                [1, 8, 8],
+                [2, 8, 8],
+                [4, 8, 8],
+                [5, 8, 8],
+                [5, 8, 8],
+                [7, 8, 8],
+                [6, 8, 8]
+            ]
+        );
+        assert_eq!(
+            drawn(10, 2, 3)[1],
+            [
+                [1, 9, 8],
+                [2, 8, 9],
+                [4, 8, 9],
+                [5, 8, 9],
+                [5, 9, 8],
+                [7, 8, 9],
+                [6, 9, 8],
+                [4, 8, 9]
+            ]
+        );
+        assert_eq!(drawn(12, 1, 3)[0][8..], [[8, 1, 5], [2, 4, 6]]);
+        // The choice that was recorded of an official model: 17 blocks, 8 heads.
+        let recorded = drawn(17, 8, 3);
+        assert_eq!(recorded[0][..3], [[4, 9, 2], [8, 1, 5], [4, 1, 7]]);
+        assert_eq!(recorded[3][13..], [[10, 4, 8], [10, 5, 1]]);
+        assert_eq!(recorded[7][12..], [[6, 0, 9], [3, 8, 6], [3, 9, 10]]);
+    }
+
+    /// For which numbers of blocks, from 1, the official code gives a result (`+`).
+    #[test]
+    fn a_pattern_is_where_the_official_code_has_one() {
+        let official = [
+            "...++++++++++++++++++++++++++",
+            "...++++++++++++++++++++++++++",
+            "...++++++++++++++++++++++++++",
+            "...++++++++++++++++++++++++++",
+            "....+++++++.+++++++++++++++++",
+            ".....+++++++.++++++++++++++++",
+            "......+++++++..++++++++++++++",
+            ".......+++++++..+++++++++++++",
+        ];
+        for (random, row) in (1..).zip(official) {
+            for (blocks, present) in (1..).zip(row.chars()) {
+                let found = KeyBlocks::new(blocks, 2, random).is_some();
+                assert_eq!(found, present == '+', "{blocks} blocks, {random} random");
+            }
+        }
+        assert_eq!(KeyBlocks::new(100, 2, usize::MAX), None);
+    }
+
+    #[test]
+    fn every_block_sees_the_edges_its_neighbours_and_its_random_blocks() {
+        let pattern = KeyBlocks::new(6, 2, 1).unwrap();
+        let (seen, heads) = (pattern.seen(), pattern.of_heads().collect::<Vec<_>>());
+        let lists: Vec<Vec<_>> = (heads[1].chunks_exact(seen))
+            .map(|list| list.iter().flatten().copied().collect())
+            .collect();
+        let expected = [
+            vec![0, 1, 2, 5, 1],
+            vec![0, 1, 2, 3, 5, 5],
+            vec![0, 2, 3, 4, 5, 3],
+            vec![0, 3, 4, 5, 5],
+        ];
+        assert_eq!(lists, expected);
+        // Without random blocks there is nothing to draw.
+        assert_eq!(KeyBlocks::new(40, 3, 0).unwrap().seen(), FIXED);
+    }
+}
