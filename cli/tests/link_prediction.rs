@@ -128,7 +128,7 @@ fn every_pair_gets_a_row_from_its_two_states() {
         assert!(ptr.is_none_or(|ptr| ptr == [0, 3, 3, 4]), "{name}");
     }
 
-    let told = run_with(["inspect", model], b"").ok();
+    let told = run_with(["inspect", "--model", model], b"").ok();
     assert!(told.contains("2 value(s) a node pair"), "{told}");
 }
 

@@ -475,7 +475,10 @@ proptest! {
 
         let there = graph.to_petgraph();
         let back = GraphBuilder::from_petgraph(&there, Vec::clone, Vec::clone);
-        let back = back.unwrap().build().unwrap();
+        // petgraph has no place for node pairs to score.
+        let pairs = graph.edge_label_index().unwrap();
+        let scored = |builder: GraphBuilder| builder.edge_label_index(pairs.iter().copied());
+        let back = scored(back.unwrap()).build().unwrap();
         prop_assert_eq!(&output_bits(&predictor.predict(&[back]).unwrap()), &expected);
 
         // The same nodes with holes between them.
@@ -499,7 +502,7 @@ proptest! {
         let simple = graph.edges().iter().collect::<std::collections::BTreeSet<_>>();
         if simple.len() == graph.num_edges() {
             let built = GraphBuilder::from_petgraph(&holes, Vec::clone, Vec::clone);
-            let built = built.unwrap().build().unwrap();
+            let built = scored(built.unwrap()).build().unwrap();
             prop_assert_eq!(&output_bits(&predictor.predict(&[built]).unwrap()), &expected);
         }
     }

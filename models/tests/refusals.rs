@@ -40,6 +40,16 @@ fn sizes_out_of_range_are_refused_by_the_name_of_their_option() {
         ("/rrwp/steps", json!(huge), "rrwp.steps"),
         ("/head/layers", json!(0), "head.layers"),
         ("/head/layers", json!(huge), "head.layers"),
+        (
+            "/head",
+            json!({"kind": "ogb_code_graph", "positions": 0}),
+            "head",
+        ),
+        (
+            "/head",
+            json!({"kind": "inductive_edge", "layers": 0, "decoding": "dot"}),
+            "head.layers",
+        ),
         ("/node_encoder/tables", json!([]), "node_encoder"),
         ("/node_encoder/tables", json!([3, 0]), "node_encoder"),
         ("/node_encoder/tables", json!([huge]), "node_encoder"),

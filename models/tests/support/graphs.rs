@@ -17,10 +17,14 @@ impl GraphSpec {
     /// The graph with features as `schema` wants them.
     pub(crate) fn build(&self, schema: &InputSchema) -> Graph {
         let mut stream = Stream::new(self.seed);
+        let mut pairs = Stream::new(!self.seed);
+        let mut node = || (pairs.next() % self.nodes as u64) as i64;
+        let pairs: Vec<_> = (0..self.seed % 4).map(|_| [node(), node()]).collect();
         Graph::builder(self.nodes)
             .edges(self.edges.iter().copied())
             .node_features(features(&schema.node, self.nodes, &mut stream))
             .edge_features(features(&schema.edge, self.edges.len(), &mut stream))
+            .edge_label_index(pairs)
             .build()
             .unwrap()
     }
@@ -145,9 +149,14 @@ pub(crate) fn disjoint_union(a: &Graph, b: &Graph) -> Graph {
         (one, other) => one.or(other).cloned(),
     };
     let offset = a.num_nodes() as u32;
-    let moved = b.edges().iter().map(|&[s, t]| [s + offset, t + offset]);
+    let moved = |pairs: &[[u32; 2]]| -> Vec<[u32; 2]> {
+        let pairs = pairs.iter();
+        pairs.map(|&[s, t]| [s + offset, t + offset]).collect()
+    };
+    let pairs = |graph: &Graph| graph.edge_label_index().unwrap().to_vec();
     Graph::builder(a.num_nodes() + b.num_nodes())
-        .edges(a.edges().iter().copied().chain(moved))
+        .edges([a.edges(), &moved(b.edges())].concat())
+        .edge_label_index([pairs(a), moved(&pairs(b))].concat())
         .node_features(join(a.node_features(), b.node_features()))
         .edge_features(join(a.edge_features(), b.edge_features()))
         .build()

@@ -2,7 +2,7 @@
 
 use candle_core::{DType, Device, Shape, Tensor};
 use candle_graph::encodings::Rrwp;
-use candle_graph::nn::{FeatureEncoderConfig, HeadConfig, Pooling};
+use candle_graph::nn::{EdgeDecoding, FeatureEncoderConfig, HeadConfig, Pooling};
 use candle_graph::ops::Activation;
 use candle_graph_models::grit::{GritAttentionConfig, GritConfig};
 use candle_graph_models::{ModelConfig, Predictor};
@@ -129,10 +129,16 @@ fn any_encoder(width: usize) -> impl Strategy<Value = FeatureEncoderConfig> {
 }
 
 fn any_head(width: usize) -> impl Strategy<Value = HeadConfig> {
-    (0..3u8, 1usize..4, any_activation()).prop_map(move |(kind, layers, activation)| match kind {
+    (0..6u8, 1usize..4, any_activation()).prop_map(move |(kind, layers, activation)| match kind {
         0 if width >= 4 => HeadConfig::SanGraph { activation },
         0 | 1 => HeadConfig::Graph { layers },
-        _ => HeadConfig::InductiveNode { layers },
+        2 => HeadConfig::InductiveNode { layers },
+        3 => HeadConfig::GraphormerGraph,
+        4 => HeadConfig::OgbCodeGraph { positions: 1 },
+        _ => HeadConfig::InductiveEdge {
+            layers,
+            decoding: EdgeDecoding::Concat,
+        },
     })
 }
 

@@ -12,7 +12,7 @@ pub(crate) struct Values {
     pub(crate) nodes: Vec<f64>,
     /// Width of a node embedding.
     pub(crate) width: usize,
-    /// Predictions, `[1 or nodes, outputs]`.
+    /// Predictions, `[1, nodes or pairs, outputs]`.
     pub(crate) prediction: Vec<f64>,
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn evaluate(
         let predicted = match model.prediction_level() {
             PredictionLevel::Graph => g..g + 1,
             PredictionLevel::Node => rows.clone(),
-            PredictionLevel::Edge => unreachable!("no model of these tests scores node pairs"),
+            PredictionLevel::Edge => batch.edge_label_index().unwrap().ptr().range(g),
         };
         Values {
             nodes: nodes[rows.start * width..rows.end * width].to_vec(),
