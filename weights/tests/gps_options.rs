@@ -142,7 +142,12 @@ fn sizes_that_options_leave_open_are_those_of_the_data_set() {
         ("GPS/ogbg-molpcba-GPS", atoms.clone(), 128, "ogbg-molpcba"),
         ("GPS/ogbg-ppa-GPS", FeatureSchema::Ignored, 37, "ogbg-ppa"),
         ("GPS/pcqm4m-GPS", atoms.clone(), 1, "PCQM4Mv2"),
-        ("GINE/peptides-func-GINE", atoms.clone(), 10, "Peptides-func"),
+        (
+            "GINE/peptides-func-GINE",
+            atoms.clone(),
+            10,
+            "Peptides-func",
+        ),
         ("SAN/peptides-struct-SAN", atoms, 11, "Peptides-struct"),
         ("GPS/vocsuperpixels-GPS", float(14), 21, "PascalVOC-SP"),
         ("GPS/cocosuperpixels-GPS", float(14), 81, "COCO-SP"),
@@ -151,9 +156,16 @@ fn sizes_that_options_leave_open_are_those_of_the_data_set() {
         ("GPS/wn-chameleon-GPS", float(2325), 5, "Chameleon"),
         ("GPS/wn-squirrel-GPS", float(2089), 5, "Squirrel"),
     ] {
-        assert_eq!(schema(name), (node, outputs, Some(title.to_string())), "{name}");
+        assert_eq!(
+            schema(name),
+            (node, outputs, Some(title.to_string())),
+            "{name}"
+        );
     }
-    let message = refusal(changed("GPS/mnist-GPS", &[("dataset.name", json!("FACES"))]));
+    let message = refusal(changed(
+        "GPS/mnist-GPS",
+        &[("dataset.name", json!("FACES"))],
+    ));
     assert!(
         message.contains("a data set that is not known here") && message.contains("share.dim_in"),
         "{message}"
@@ -258,7 +270,10 @@ fn unknown_options_are_refused_with_the_one_that_was_meant() {
         ("gt.n_head", "gt.n_heads"),
         ("posenc_RWSE.dim_ep", "posenc_RWSE.dim_pe"),
         ("dataset.node_encoder_nam", "dataset.node_encoder_name"),
-        ("posenc_LapPE.eigen.max_freq", "posenc_LapPE.eigen.max_freqs"),
+        (
+            "posenc_LapPE.eigen.max_freq",
+            "posenc_LapPE.eigen.max_freqs",
+        ),
     ] {
         let message = refusal(changed("GPS/zinc-GPS+RWSE", &[(path, json!(1))]));
         let expected = format!("`{path}` (did you mean `{meant}`?)");
@@ -280,32 +295,118 @@ fn what_the_official_code_cannot_run_is_refused_by_name() {
     let stable = "GPS/zinc-GPS-ESLapPE";
     let biased = "GPS/zinc-GPSwGraphormer+VN";
     let rows: &[(&str, &[(&str, Value)], &str, &str)] = &[
-        (gps, &[("gt.layer_norm", json!(true))], "gt.layer_norm", "batch_norm"),
-        (gps, &[("gt.dim_hidden", json!(80))], "gnn.dim_inner", "must equal"),
-        (gps, &[("gt.n_heads", json!(7))], "gt.n_heads", "do not divide"),
-        (gps, &[("gt.layer_type", json!("SANLayer"))], "gt.layer_type", "joined by"),
-        (gps, &[("gt.layer_type", json!("SAGE+Transformer"))], "gt.layer_type", "SAGE"),
-        (gps, &[("gt.layer_type", json!("GINE+Mamba"))], "gt.layer_type", "Mamba"),
-        (gps, &[("gt.layer_type", json!("GINE+BiasedTransformer"))], "gt.layer_type", "Graphormer"),
-        (gps, &[("gnn.act", json!("prelu"))], "gnn.act", "prelu"),
-        (gps, &[("gnn.head", json!("infer_links"))], "gnn.head", "infer_links"),
-        (gps, &[("model.type", json!("Performer"))], "model.type", "stack of attention"),
-        (gps, &[("model.type", json!("BigBird"))], "model.type", "stack of attention"),
-        (gps, &[("model.type", json!("gnn"))], "model.type", "GraphGym's own"),
-        (gps, &[("model.graph_pooling", json!("graph_token"))], "model.graph_pooling", "token"),
-        (gps, &[("posenc_RWSE.enable", json!(false))], "posenc_RWSE.enable", "off"),
-        (gps, &[("posenc_RWSE.dim_pe", json!(64))], "dataset.node_encoder_name", "none for"),
-        (gps, &[("posenc_RWSE.model", json!("GRU"))], "posenc_RWSE.model", "GRU"),
-        (gps, &[("posenc_RWSE.kernel.times_func", json!(""))], "posenc_RWSE.kernel.times", "absent"),
         (
             gps,
-            &[("posenc_RWSE.kernel.times_func", json!("__import__('os').getcwd()"))],
+            &[("gt.layer_norm", json!(true))],
+            "gt.layer_norm",
+            "batch_norm",
+        ),
+        (
+            gps,
+            &[("gt.dim_hidden", json!(80))],
+            "gnn.dim_inner",
+            "must equal",
+        ),
+        (
+            gps,
+            &[("gt.n_heads", json!(7))],
+            "gt.n_heads",
+            "do not divide",
+        ),
+        (
+            gps,
+            &[("gt.layer_type", json!("SANLayer"))],
+            "gt.layer_type",
+            "joined by",
+        ),
+        (
+            gps,
+            &[("gt.layer_type", json!("SAGE+Transformer"))],
+            "gt.layer_type",
+            "SAGE",
+        ),
+        (
+            gps,
+            &[("gt.layer_type", json!("GINE+Mamba"))],
+            "gt.layer_type",
+            "Mamba",
+        ),
+        (
+            gps,
+            &[("gt.layer_type", json!("GINE+BiasedTransformer"))],
+            "gt.layer_type",
+            "Graphormer",
+        ),
+        (gps, &[("gnn.act", json!("prelu"))], "gnn.act", "prelu"),
+        (
+            gps,
+            &[("gnn.head", json!("infer_links"))],
+            "gnn.head",
+            "infer_links",
+        ),
+        (
+            gps,
+            &[("model.type", json!("Performer"))],
+            "model.type",
+            "stack of attention",
+        ),
+        (
+            gps,
+            &[("model.type", json!("BigBird"))],
+            "model.type",
+            "stack of attention",
+        ),
+        (
+            gps,
+            &[("model.type", json!("gnn"))],
+            "model.type",
+            "GraphGym's own",
+        ),
+        (
+            gps,
+            &[("model.graph_pooling", json!("graph_token"))],
+            "model.graph_pooling",
+            "token",
+        ),
+        (
+            gps,
+            &[("posenc_RWSE.enable", json!(false))],
+            "posenc_RWSE.enable",
+            "off",
+        ),
+        (
+            gps,
+            &[("posenc_RWSE.dim_pe", json!(64))],
+            "dataset.node_encoder_name",
+            "none for",
+        ),
+        (
+            gps,
+            &[("posenc_RWSE.model", json!("GRU"))],
+            "posenc_RWSE.model",
+            "GRU",
+        ),
+        (
+            gps,
+            &[("posenc_RWSE.kernel.times_func", json!(""))],
+            "posenc_RWSE.kernel.times",
+            "absent",
+        ),
+        (
+            gps,
+            &[(
+                "posenc_RWSE.kernel.times_func",
+                json!("__import__('os').getcwd()"),
+            )],
             "posenc_RWSE.kernel.times_func",
             "not done here",
         ),
         (
             gps,
-            &[("dataset.node_encoder_name", json!("TypeDictNode+RWSE+LapPE"))],
+            &[(
+                "dataset.node_encoder_name",
+                json!("TypeDictNode+RWSE+LapPE"),
+            )],
             "dataset.node_encoder_name",
             "TypeDictNode+RWSE+LapPE",
         ),
@@ -329,12 +430,25 @@ fn what_the_official_code_cannot_run_is_refused_by_name() {
         ),
         (
             stable,
-            &[("posenc_LapPE.enable", json!(true)), ("posenc_LapPE.eigen.max_freqs", json!(3))],
+            &[
+                ("posenc_LapPE.enable", json!(true)),
+                ("posenc_LapPE.eigen.max_freqs", json!(3)),
+            ],
             "posenc_EquivStableLapPE.eigen.max_freqs",
             "computes the 3",
         ),
-        (biased, &[("gt.layer_type", json!("GINE+Transformer"))], "gt.layer_type", "does not read"),
-        (biased, &[("graphormer.num_heads", json!(2))], "graphormer.num_heads", "gt.n_heads 4"),
+        (
+            biased,
+            &[("gt.layer_type", json!("GINE+Transformer"))],
+            "gt.layer_type",
+            "does not read",
+        ),
+        (
+            biased,
+            &[("graphormer.num_heads", json!(2))],
+            "graphormer.num_heads",
+            "gt.n_heads 4",
+        ),
         (
             biased,
             &[("posenc_GraphormerBias.num_spatial_types", Value::Null)],
@@ -344,7 +458,10 @@ fn what_the_official_code_cannot_run_is_refused_by_name() {
         (
             biased,
             &[
-                ("dataset.node_encoder_name", json!("TypeDictNode+GraphormerBias+RWSE")),
+                (
+                    "dataset.node_encoder_name",
+                    json!("TypeDictNode+GraphormerBias+RWSE"),
+                ),
                 ("posenc_RWSE.enable", json!(true)),
                 ("posenc_RWSE.model", json!("Linear")),
                 ("posenc_RWSE.kernel.times", json!([1, 2])),
@@ -358,7 +475,12 @@ fn what_the_official_code_cannot_run_is_refused_by_name() {
             "gnn.layer_type",
             "sageconv",
         ),
-        ("SAN/zinc-SAN", &[("gt.layer_type", json!("SAN3Layer"))], "gt.layer_type", "SAN3Layer"),
+        (
+            "SAN/zinc-SAN",
+            &[("gt.layer_type", json!("SAN3Layer"))],
+            "gt.layer_type",
+            "SAN3Layer",
+        ),
         (
             "Graphormer/zinc-Graphormer",
             &[("graphormer.embed_dim", json!(64))],
@@ -378,7 +500,13 @@ fn what_the_official_code_cannot_run_is_refused_by_name() {
 #[test]
 fn hostile_numbers_are_refused_before_anything_is_allocated() {
     let gps = "GPS/zinc-GPS-LapPE+RWSE";
-    for value in [json!(-1), json!(1e30), json!(1u64 << 50), json!(1.5), json!("8")] {
+    for value in [
+        json!(-1),
+        json!(1e30),
+        json!(1u64 << 50),
+        json!(1.5),
+        json!("8"),
+    ] {
         for path in [
             "gt.layers",
             "gt.n_heads",
@@ -395,12 +523,18 @@ fn hostile_numbers_are_refused_before_anything_is_allocated() {
             // GraphGym's MLP has a head of its own here, so that its number of layers is read.
             let change = [("gnn.head", json!("graph")), (path, value.clone())];
             let message = refusal(changed(gps, &change));
-            assert!(message.contains(&format!("`{path}`")), "{path} = {value}: {message}");
+            assert!(
+                message.contains(&format!("`{path}`")),
+                "{path} = {value}: {message}"
+            );
         }
     }
     let times = json!("range(1, 1000000000000000)");
     let message = refusal(changed(gps, &[("posenc_RWSE.kernel.times_func", times)]));
-    assert!(message.contains("posenc_RWSE.kernel.times_func"), "{message}");
+    assert!(
+        message.contains("posenc_RWSE.kernel.times_func"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -413,9 +547,13 @@ fn the_upstream_quirks_are_followed_and_noted() {
     // EquivStableLapPE takes its Laplacian from another section.
     let stable = changed("GPS/zinc-GPS-ESLapPE", &[]);
     let noted = notes(stable.clone());
-    assert!(noted.contains("`posenc_EquivStableLapPE.eigen.laplacian_norm` (`none`)"), "{noted}");
+    assert!(
+        noted.contains("`posenc_EquivStableLapPE.eigen.laplacian_norm` (`none`)"),
+        "{noted}"
+    );
     assert!(noted.contains("node 1 of the whole batch"), "{noted}");
-    let [EncodingRecipe::LapPe(lap_pe)] = recipes(stable).try_into().unwrap() else {
+    let [EncodingRecipe::LapPe(lap_pe)] = <[EncodingRecipe; 1]>::try_from(recipes(stable)).unwrap()
+    else {
         panic!("not one LapPE");
     };
     assert_eq!(lap_pe.laplacian_norm, LaplacianNorm::Sym);
@@ -426,7 +564,9 @@ fn the_upstream_quirks_are_followed_and_noted() {
     let change = [("posenc_LapPE.eigen.laplacian_norm", json!("rw"))];
     let options = changed("GPS/zinc-GPS", &change);
     assert!(notes(options.clone()).contains("rw_lower_triangle"));
-    let [EncodingRecipe::LapPe(lap_pe)] = recipes(options).try_into().unwrap() else {
+    let [EncodingRecipe::LapPe(lap_pe)] =
+        <[EncodingRecipe; 1]>::try_from(recipes(options)).unwrap()
+    else {
         panic!("not one LapPE");
     };
     assert_eq!(lap_pe.laplacian_norm, LaplacianNorm::RwLowerTriangle);
@@ -456,7 +596,9 @@ fn defaults_fill_what_a_file_leaves_out() {
     assert_eq!((gps.hidden_dim, gps.layers), (64, 3));
     // GraphGym switches both norms of the encoders on.
     assert!(gps.input.node_norm && gps.input.edge_norm);
-    let bonds = FeatureEncoderConfig::Embedding { tables: vec![5, 6, 2] };
+    let bonds = FeatureEncoderConfig::Embedding {
+        tables: vec![5, 6, 2],
+    };
     assert_eq!(gps.input.edge_encoder, Some(bonds));
     assert_eq!(gps.output.head, HeadConfig::Graph { layers: 1 });
 }

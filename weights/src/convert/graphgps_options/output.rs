@@ -1,6 +1,6 @@
 //! What stands after the layers of every network of GraphGPS.
 
-use candle_graph::nn::{Pooling, PositionalEncoderConfig};
+use candle_graph::nn::{Pooling, PositionalEncoderConfig, PredictionLevel};
 use candle_graph::ops::Activation;
 use candle_graph_models::sections::{InputConfig, OutputConfig};
 
@@ -15,9 +15,9 @@ pub(super) fn output(
 ) -> Result<OutputConfig> {
     let options = sizes.options();
     let head = head(options, activation)?;
-    let pooling = match head.is_graph_level() {
-        true => pooling(options)?,
-        false => Pooling::default(),
+    let pooling = match head.level() {
+        PredictionLevel::Graph => pooling(options)?,
+        _ => Pooling::default(),
     };
     if pooling == Pooling::GraphToken && !makes_graph_tokens(input) {
         return Err(options.refuse(
@@ -27,7 +27,7 @@ pub(super) fn output(
         ));
     }
     Ok(OutputConfig {
-        dim: output_dim(sizes)?,
+        dim: output_dim(sizes, &head)?,
         pooling,
         head,
     })
