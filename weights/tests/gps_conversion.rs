@@ -313,6 +313,8 @@ fn tables_of_another_release_are_taken_over_with_a_remark() {
         };
         older.insert(name, tensor).unwrap();
     }
+    let text = std::fs::read(folder.join("config.json")).unwrap();
+    let options: Value = serde_json::from_slice(&text).unwrap();
     let options = Options::from_value(options, "config.json");
     let choices = GraphGymOptions::default();
     let converted = convert_tensors(older, options, &choices, &Limits::default()).unwrap();

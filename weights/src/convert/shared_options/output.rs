@@ -42,10 +42,44 @@ pub(in crate::convert) fn head(options: &Options, activation: Activation) -> Res
         "graph" => HeadConfig::Graph { layers },
         // `node` differs in the rows that training and evaluation pick, not in the predictions.
         "node" | "inductive_node" => HeadConfig::InductiveNode { layers },
+        "ogb_code_graph" => HeadConfig::OgbCodeGraph {
+            positions: CODE_POSITIONS,
+        },
+        "graphormer_graph" => HeadConfig::GraphormerGraph,
+        "inductive_edge" => HeadConfig::InductiveEdge {
+            layers,
+            decoding: edge_decoding(options)?,
+        },
         other => {
+            let reason = match other {
+                "edge" | "link_pred" => {
+                    "; for link prediction use inductive_edge: pairs of one large graph \
+                     (transductive) are not supported"
+                }
+                _ => "",
+            };
             return Err(options.refuse(
                 "gnn.head",
-                format!("head `{other}` is not supported (san_graph, graph, node, inductive_node)"),
+                format!(
+                    "head `{other}` is not supported (san_graph, graph, node, inductive_node, \
+                     ogb_code_graph, graphormer_graph, inductive_edge){reason}"
+                ),
+            ));
+        }
+    })
+}
+
+/// How two node states become a prediction (`model.edge_decoding`).
+fn edge_decoding(options: &Options) -> Result<EdgeDecoding> {
+    let option = "model.edge_decoding";
+    Ok(match options.text(option, "dot")?.as_str() {
+        "dot" => EdgeDecoding::Dot,
+        "cosine_similarity" => EdgeDecoding::CosineSimilarity,
+        "concat" => EdgeDecoding::Concat,
+        other => {
+            return Err(options.refuse(
+                option,
+                format!("`{other}` is not known (dot, cosine_similarity, concat)"),
             ));
         }
     })
