@@ -95,11 +95,24 @@ fn section<T>(
 fn table_hint(name: &str, shapes: &WrongShape) -> Option<String> {
     let (encoder, rest) = name.split_once(".embeddings.")?;
     let column = rest.strip_suffix(".weight")?;
-    match (shapes.expected.as_slice(), shapes.found.as_slice()) {
-        (&[expected, width], &[found, found_width]) if width == found_width => Some(format!(
-            "{name}: expected {expected} rows, found {found}: the feature table of column {column} in `{encoder}` \
-             differs; the checkpoint was trained on other categories than the configuration states"
-        )),
-        _ => None,
+    let (&[expected, width], &[found, found_width]) =
+        (shapes.expected.as_slice(), shapes.found.as_slice())
+    else {
+        return None;
+    };
+    if width != found_width {
+        return None;
     }
+    let chirality = column == "1" && encoder.starts_with("node_encoder");
+    let release = match [expected.min(found), expected.max(found)] {
+        [4, 5] if chirality => {
+            "; in the atom features of the `ogb` package this column is the chirality, with 4 categories in older \
+             releases and 5 in newer ones"
+        }
+        _ => "",
+    };
+    Some(format!(
+        "{name}: expected {expected} rows, found {found}: the feature table of column {column} in `{encoder}` \
+         differs; the checkpoint was trained on other categories than the configuration states{release}"
+    ))
 }

@@ -15,6 +15,7 @@ use super::shared_options::{Sizes, dataset_title};
 use crate::checkpoint::{Checkpoint, CheckpointConfig, Training};
 use crate::error::Result;
 use crate::limits::Limits;
+use crate::state_dict::StateDict;
 use crate::torch::read_state_dict;
 
 /// What the user decides about a conversion.
@@ -67,13 +68,26 @@ pub fn convert(
 /// As [`convert`].
 pub fn convert_with(
     ckpt: &Path,
+    options: Options,
+    choices: &GraphGymOptions,
+    limits: &Limits,
+) -> Result<Converted> {
+    convert_tensors(read_state_dict(ckpt, limits)?, options, choices, limits)
+}
+
+/// [`convert`] with the official tensors and the options in memory already.
+///
+/// # Errors
+/// As [`convert`].
+pub fn convert_tensors(
+    official: StateDict,
     mut options: Options,
     choices: &GraphGymOptions,
     limits: &Limits,
 ) -> Result<Converted> {
     apply(&mut options, choices)?;
     let network = Network::of(&options)?;
-    let mut conversion = network.table().apply(read_state_dict(ckpt, limits)?)?;
+    let mut conversion = network.table().apply(official)?;
     let model = network.config(&Sizes::new(&options, Some(&conversion.tensors)));
     // Tensors without a place say more about what is wrong than a size that was not found.
     let model = match model {

@@ -7,9 +7,9 @@ use candle_graph_models::grit::{GritAttentionConfig, GritConfig};
 use serde_json::json;
 
 use super::options::Options;
+use super::shared_options;
 use super::shared_options::{
-    Sizes, activation, edge_features, head, mark_framework_options, node_features, output_dim,
-    pooling,
+    Sizes, activation, edge_features, mark_framework_options, node_features, output_dim, pooling,
 };
 use crate::error::Result;
 
@@ -91,11 +91,12 @@ pub(super) fn grit_config(sizes: &Sizes<'_>) -> Result<GritConfig> {
         false => FeatureEncoderConfig::Raw,
     };
     let act = activation(options, "gnn.act", "relu")?;
+    let head = grit_head(options, act)?;
     let config = GritConfig {
         hidden_dim,
         layers: options.usize("gt.layers", 3)?,
         heads: options.usize("gt.n_heads", 8)?,
-        output_dim: output_dim(sizes)?,
+        output_dim: output_dim(sizes, &head)?,
         rrwp: Rrwp {
             steps,
             shortest_path: options.bool("posenc_RRWP.spd", false)?,
@@ -128,7 +129,7 @@ pub(super) fn grit_config(sizes: &Sizes<'_>) -> Result<GritConfig> {
         batch_norm: options.bool("gt.batch_norm", true)?,
         rezero: options.bool("gt.rezero", false)?,
         pooling: grit_pooling(options)?,
-        head: grit_head(options, act)?,
+        head,
     };
     mark_framework_options(options);
     mark_without_effect(options);
@@ -151,7 +152,7 @@ fn grit_pooling(options: &Options) -> Result<Pooling> {
 
 /// A head that predicts for graphs or nodes.
 fn grit_head(options: &Options, act: Activation) -> Result<HeadConfig> {
-    match head(options, act)? {
+    match shared_options::head(options, act)? {
         head @ (HeadConfig::SanGraph { .. }
         | HeadConfig::Graph { .. }
         | HeadConfig::InductiveNode { .. }) => Ok(head),

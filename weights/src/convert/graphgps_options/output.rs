@@ -15,9 +15,9 @@ pub(super) fn output(
 ) -> Result<OutputConfig> {
     let options = sizes.options();
     let head = head(options, activation)?;
-    let pooling = match head.level() == PredictionLevel::Graph {
-        true => pooling(options)?,
-        false => Pooling::default(),
+    let pooling = match head.level() {
+        PredictionLevel::Graph => pooling(options)?,
+        _ => Pooling::default(),
     };
     if pooling == Pooling::GraphToken && !makes_graph_tokens(input) {
         return Err(options.refuse(
@@ -27,7 +27,7 @@ pub(super) fn output(
         ));
     }
     Ok(OutputConfig {
-        dim: output_dim(sizes)?,
+        dim: output_dim(sizes, &head)?,
         pooling,
         head,
     })

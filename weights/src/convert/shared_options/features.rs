@@ -106,10 +106,14 @@ fn tables(
         return Ok(usual.to_vec());
     }
     let tables = sizes.of_list(&format!("{prefix}.embeddings"));
-    if tables.is_empty() {
+    if tables.len() != usual.len() {
         return Err(sizes.options().refuse(
             option,
-            format!("the checkpoint holds no embedding table for `{name}`"),
+            format!(
+                "the checkpoint holds {} embedding tables, `{name}` has {}",
+                tables.len(),
+                usual.len()
+            ),
         ));
     }
     if tables != usual {
