@@ -62,7 +62,11 @@ fn recipe(text: &str) -> Result<EncodingRecipe, String> {
                 _ => EncodingRecipe::LapPe(recipe),
             })
         }
-        ["graphormer", sizes @ .., form @ ("degrees" | "distances" | "paths")] => {
+        [
+            "graphormer",
+            sizes @ ..,
+            form @ ("degrees" | "distances" | "paths"),
+        ] => {
             let sizes: Vec<usize> = sizes.iter().filter_map(|size| size.parse().ok()).collect();
             match (sizes.as_slice(), parts.len()) {
                 (&[spatial_types, in_degrees, out_degrees], 5) => {

@@ -529,6 +529,129 @@ fn recorded_encoders_are_reproduced() {
     }
 }
 
+/// The encoder of a recorded case, its graphs, and their batch with the recorded eigenvectors.
+fn prepared(name: &str) -> (Case, NodeEncoder, Vec<Graph>, GraphBatch) {
+    let case = Case::read(&fixture(name));
+    let (config, tensors) = case.node_encoder();
+    let vb = VarBuilder::from_tensors(tensors, DType::F32, &CPU);
+    let encoder = NodeEncoder::new(&config, case.width(), vb).unwrap();
+    let graphs = case.graphs();
+    let batch = batch_of(&case, &graphs);
+    (case, encoder, graphs, batch)
+}
+
+/// The batch of `graphs` with the encodings that the case's encoder reads.
+fn batch_of(case: &Case, graphs: &[Graph]) -> GraphBatch {
+    let (config, _) = case.node_encoder();
+    let schema = InputSchema {
+        node: config.schema(case.width()),
+        edge: config.edge_schema().unwrap_or_default(),
+    };
+    let mut batch = GraphBatch::new(graphs, &schema, 0, &CPU).unwrap();
+    let plan = EncodingPlan::new(config.recipes()).unwrap();
+    let encodings = plan.compute_all(graphs, 0).unwrap();
+    plan.attach(&mut batch, &encodings).unwrap();
+    batch
+}
+
+#[test]
+fn signs_of_eigenvectors_do_not_change_sign_net() {
+    for name in ["gps-encoders/zinc-GPS+SNMLP", "gps/atom-signnet-rwse"] {
+        let (_, encoder, _, mut batch) = prepared(name);
+        let before = encoder.forward(&batch).unwrap().nodes;
+        let vectors = batch.encoding(SIGN_NET_EIGENVECTORS).unwrap().clone();
+        let slots = vectors.dim(1).unwrap();
+        let signs = (0..slots).map(|k| if k % 3 == 1 { -1f32 } else { 1.0 });
+        let signs = Tensor::from_vec(signs.collect(), slots, &CPU).unwrap();
+        let flipped = vectors.broadcast_mul(&signs).unwrap();
+        batch.attach_encoding(SIGN_NET_EIGENVECTORS, flipped);
+        let after = encoder.forward(&batch).unwrap().nodes;
+        assert_close(&after, &before, 1e-6, name);
+        // Another change of the eigenvectors does.
+        let halved = (vectors * 0.5).unwrap();
+        batch.attach_encoding(SIGN_NET_EIGENVECTORS, halved);
+        let other = encoder.forward(&batch).unwrap().nodes;
+        let off = (other - before).unwrap().abs().unwrap().max_all().unwrap();
+        assert!(off.to_scalar::<f32>().unwrap() > 1e-3, "{name}");
+    }
+}
+
+#[test]
+fn the_numbering_of_nodes_does_not_matter() {
+    const SPECTRAL: [&str; 3] = [
+        LAP_PE_EIGENVECTORS,
+        LAP_PE_EIGENVALUES,
+        SIGN_NET_EIGENVECTORS,
+    ];
+    for name in [
+        "gps-encoders/extra-LapPE-Transformer",
+        "gps-encoders/cifar10-GPS-ESLapPE",
+        "gps-encoders/zinc-GPS-LapPE+RWSE",
+        "gps/atom-signnet-rwse",
+        "gps/hkdiagse-linear",
+        "gps/elstaticse-mlp",
+        "gps/graphormer-bias-directed",
+    ] {
+        let (case, encoder, graphs, batch) = prepared(name);
+        let before = encoder.forward(&batch).unwrap();
+        // Node i of a graph becomes node n - 1 - i.
+        let reversed = |n: usize| (0..n as u32).rev().collect::<Vec<_>>();
+        let turned: Vec<Graph> = (graphs.iter())
+            .map(|graph| graph.renumbered(&reversed(graph.num_nodes())).unwrap())
+            .collect();
+        let place = |ranges: Vec<std::ops::Range<usize>>| {
+            let ids = ranges.into_iter().flat_map(|range| range.rev());
+            let ids: Vec<u32> = ids.map(|id| id as u32).collect();
+            let count = ids.len();
+            Tensor::from_vec(ids, count, &CPU).unwrap()
+        };
+        let nodes = place(batch.node_ptr().ranges().collect());
+        // Reversing both nodes of every pair reverses the pairs of a graph.
+        let pairs = place(batch.pair_ptr().ranges().collect());
+        let mut after = batch_of(&case, &turned);
+        for array in SPECTRAL {
+            if let Ok(vectors) = batch.encoding(array) {
+                after.attach_encoding(array, vectors.index_select(&nodes, 0).unwrap());
+            }
+        }
+        let after = encoder.forward(&after).unwrap();
+        let expected = before.nodes.index_select(&nodes, 0).unwrap();
+        assert_close(&after.nodes, &expected, 2e-6, name);
+        if let Some(positions) = &before.positions {
+            let expected = positions.index_select(&nodes, 0).unwrap();
+            assert_close(&after.positions.unwrap(), &expected, 2e-6, name);
+        }
+        if let Some(bias) = &before.bias {
+            let expected = bias.index_select(&pairs, 0).unwrap();
+            assert_close(&after.bias.unwrap(), &expected, 2e-6, name);
+        }
+    }
+}
+
+#[test]
+fn edge_types_beyond_the_table_are_refused() {
+    let (case, encoder, graphs, _) = prepared("gps/graphormer-bias-rwse");
+    let (config, _) = case.node_encoder();
+    let wide = InputSchema {
+        node: config.schema(case.width()),
+        edge: FeatureSchema::Categorical { tables: vec![100] },
+    };
+    let graph = Graph::builder(2)
+        .edges([[0, 1]])
+        .node_features(graphs[1].node_features().cloned())
+        .edge_features(Some(candle_graph::graph::Features::categorical(
+            1,
+            vec![99],
+        )));
+    let graph = [graph.build().unwrap()];
+    let mut batch = GraphBatch::new(&graph, &wide, 0, &CPU).unwrap();
+    let plan = EncodingPlan::new(config.recipes()).unwrap();
+    plan.attach(&mut batch, &plan.compute_all(&graph, 0).unwrap())
+        .unwrap();
+    let error = encoder.forward(&batch).unwrap_err().to_string();
+    assert!(error.contains("an edge has the category 99"), "{error}");
+}
+
 /// Every reference case, where the folder with them is there.
 #[test]
 fn all_recorded_encoders_are_reproduced() {

@@ -113,8 +113,14 @@ fn the_key_tells_apart_what_changes_the_values_and_nothing_else() {
     ];
     // Which of several shortest paths counts depends on the order of the edges.
     let turned = base.with_edge_order(&[3, 1, 0, 2]).unwrap();
-    assert_ne!(key(&graphormer(5, true), &turned), key(&graphormer(5, true), &base));
-    assert_eq!(key(&graphormer(5, false), &turned), key(&graphormer(5, false), &base));
+    assert_ne!(
+        key(&graphormer(5, true), &turned),
+        key(&graphormer(5, true), &base)
+    );
+    assert_eq!(
+        key(&graphormer(5, false), &turned),
+        key(&graphormer(5, false), &base)
+    );
     let distinct: std::collections::HashSet<_> = keys.iter().collect();
     // The cycle 0 -> 1 -> 2 with its tail has no symmetry but the identity.
     assert_eq!(distinct.len(), keys.len());
@@ -171,7 +177,9 @@ fn the_spectrum_of_a_version_never_changes() {
         let plan = EncodingPlan::new(vec![recipe]).unwrap();
         let arrays = plan.compute(&graph, 0).unwrap().arrays;
         // Node 1.
-        let rows = arrays.iter().flat_map(|a| a.data[a.width..2 * a.width].to_vec());
+        let rows = arrays
+            .iter()
+            .flat_map(|a| a.data[a.width..2 * a.width].to_vec());
         let rounded: Vec<i32> = rows.map(|v| (v * 1e3).round() as i32).collect();
         (version, rounded)
     };
