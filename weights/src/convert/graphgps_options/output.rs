@@ -15,7 +15,7 @@ pub(super) fn output(
 ) -> Result<OutputConfig> {
     let options = sizes.options();
     let head = head(options, activation)?;
-    let pooling = match head.is_graph_level() {
+    let pooling = match head.level() == candle_graph::nn::PredictionLevel::Graph {
         true => pooling(options)?,
         false => Pooling::default(),
     };
