@@ -279,6 +279,34 @@ fn edges_of_a_batch_keep_their_order_within_each_graph() {
 }
 
 #[test]
+fn the_depth_of_nodes_is_their_last_feature() {
+    let file = |x| {
+        safetensors_file(&[
+            x,
+            ints("node_depth", &[3, 1], &[0, 7, 40]),
+            ints("edge_index", &[2, 0], &[]),
+            ints("ptr", &[3], &[0, 2, 3]),
+        ])
+    };
+    let graphs = read_all(
+        file(ints("x", &[3, 2], &[1, 2, 3, 4, 5, 6])),
+        Format::SafetensorsBatch,
+    );
+    let features = |data: &[u32]| Features::categorical(3, data.to_vec());
+    assert_eq!(
+        graphs[0].node_features(),
+        Some(&features(&[1, 2, 0, 3, 4, 7]))
+    );
+    assert_eq!(graphs[1].node_features(), Some(&features(&[5, 6, 40])));
+    let real = read_all(
+        file(reals("x", &[3], &[0.5, 1.5, 2.5])),
+        Format::SafetensorsBatch,
+    );
+    let expected = Features::float(2, vec![2.5, 40.0]);
+    assert_eq!(real[1].node_features(), Some(&expected));
+}
+
+#[test]
 fn bad_json_is_named() {
     use Format::{Json, JsonLines};
     let good = r#"{"x":[1],"edges":[]}"#;
@@ -604,6 +632,10 @@ fn bad_batches_are_named() {
             &["edge 1 is 0 -> 2", "graph 0 into graph 1"],
         ),
         (vec![x()], &["`edge_index` is missing"]),
+        (
+            vec![x(), none(), ints("node_depth", &[2], &[0, 1])],
+            &["node_depth: shape [2] for 3 nodes"],
+        ),
         (vec![none()], &["`x`, `batch` and `ptr`"]),
         (
             vec![x(), ints("edge_index", &[3, 0], &[])],

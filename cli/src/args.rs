@@ -127,11 +127,19 @@ Recipes:
                       eigenvectors of the K smallest eigenvalues; LAPLACIAN none, sym (default), rw
                       or rw_lower_triangle; SCALING L2 (default), L1, abs-max, wavelength,
                       wavelength-asin or wavelength-soft
+  signnet:K:LAPLACIAN:SCALING
+                      the same eigenvectors for SignNet, beside those of lappe
+  hkdiag:FROM-TO      diagonals of heat kernels at the times FROM to TO
+  elstatic            statistics of the electrostatic interaction between nodes
+  graphormer:DISTANCES:IN_DEGREES:OUT_DEGREES:FORM
+                      in- and out-degrees, and shortest paths told apart up to DISTANCES; FORM
+                      degrees (these only), distances (lengths too) or paths (their nodes too)
   several, separated by commas: rrwp:21,rwse:1-20
 
 Output (.safetensors): one tensor a table, `rrwp.node`, `rrwp.pair`, `rwse`,
-`lap_pe.eigenvectors`, `lap_pe.eigenvalues` or `lap_pe.mask`, f32 [rows, width],
-graph after graph; `node_ptr` (and `pair_ptr` with pairs), i64 [graphs + 1], cumulative row numbers:
+`lap_pe.eigenvectors`, `lap_pe.eigenvalues`, `lap_pe.mask`, `sign_net.eigenvectors`,
+`heat_kernel`, `electrostatic`, `graphormer.in_degrees`, `graphormer.out_degrees`,
+`graphormer.distances` or `graphormer.predecessors`, f32 [rows, width], graph after graph; `node_ptr` (and `pair_ptr` with pairs), i64 [graphs + 1], cumulative row numbers:
 graph g has the rows node_ptr[g]..node_ptr[g+1]. Pair t*n+s of a graph with n nodes is (source s,
 target t). `ids`, i64 [graphs]; ids that are text stand as a JSON list in the metadata under `ids`.
 

@@ -1,6 +1,9 @@
 //! Encoding recipes as the command line spells them.
 
-use candle_graph::encodings::{EigvecNorm, EncodingPlan, EncodingRecipe, LapPe, Rrwp, Rwse};
+use candle_graph::encodings::{
+    EigvecNorm, Electrostatic, EncodingPlan, EncodingRecipe, Graphormer, HeatKernel, LapPe, Rrwp,
+    Rwse,
+};
 use candle_graph::spectral::LaplacianNorm;
 
 /// The plan of recipes separated by commas, such as `rrwp:21,rwse:1-20`.
@@ -24,39 +27,77 @@ fn recipe(text: &str) -> Result<EncodingRecipe, String> {
             })),
             _ => refuse("write rrwp:STEPS or rrwp:STEPS:spd"),
         },
-        ["rwse", times] => {
-            let (from, to) = times.split_once('-').unwrap_or(("1", times));
-            match (from.parse::<usize>(), to.parse::<usize>()) {
-                (Ok(from), Ok(to)) if 1 <= from && from <= to && to <= 100_000 => {
-                    Ok(EncodingRecipe::Rwse(Rwse {
-                        times: (from..=to).collect(),
-                    }))
-                }
-                _ => refuse("write rwse:FROM-TO with 1 <= FROM <= TO <= 100000, or rwse:TO"),
-            }
-        }
-        ["lappe", frequencies, rest @ ..] if rest.len() <= 2 => {
+        ["rwse", times] => match range(times, 1, 100_000) {
+            Some(times) => Ok(EncodingRecipe::Rwse(Rwse {
+                times: times.map(|t| t as usize).collect(),
+            })),
+            None => refuse("write rwse:FROM-TO with 1 <= FROM <= TO <= 100000, or rwse:TO"),
+        },
+        ["hkdiag", times] => match range(times, 0, 100_000) {
+            Some(times) => Ok(EncodingRecipe::HeatKernel(HeatKernel {
+                times: times.collect(),
+            })),
+            None => refuse("write hkdiag:FROM-TO with FROM <= TO <= 100000, or hkdiag:TO"),
+        },
+        ["elstatic"] => Ok(EncodingRecipe::Electrostatic(Electrostatic {})),
+        [kind @ ("lappe" | "signnet"), frequencies, rest @ ..] if rest.len() <= 2 => {
             let Ok(frequencies) = frequencies.parse() else {
-                return refuse(
-                    "write lappe:FREQUENCIES, lappe:FREQUENCIES:LAPLACIAN or lappe:FREQUENCIES:LAPLACIAN:SCALING",
-                );
+                return refuse(&format!(
+                    "write {kind}:FREQUENCIES, {kind}:FREQUENCIES:LAPLACIAN or \
+                     {kind}:FREQUENCIES:LAPLACIAN:SCALING"
+                ));
             };
             let message = |error: candle_graph::Error| format!("`{text}`: {error}");
             let laplacian_norm = rest.first().map(|name| name.parse());
             let eigvec_norm = rest.get(1).map(|name| name.parse());
-            Ok(EncodingRecipe::LapPe(LapPe {
+            let recipe = LapPe {
                 frequencies,
                 laplacian_norm: laplacian_norm
                     .unwrap_or(Ok(LaplacianNorm::Sym))
                     .map_err(message)?,
                 eigvec_norm: eigvec_norm.unwrap_or(Ok(EigvecNorm::L2)).map_err(message)?,
-            }))
+            };
+            Ok(match *kind {
+                "signnet" => EncodingRecipe::SignNet(recipe),
+                _ => EncodingRecipe::LapPe(recipe),
+            })
         }
+        [
+            "graphormer",
+            sizes @ ..,
+            form @ ("degrees" | "distances" | "paths"),
+        ] => {
+            let sizes: Vec<usize> = sizes.iter().filter_map(|size| size.parse().ok()).collect();
+            match (sizes.as_slice(), parts.len()) {
+                (&[spatial_types, in_degrees, out_degrees], 5) => {
+                    Ok(EncodingRecipe::Graphormer(Graphormer {
+                        spatial_types,
+                        in_degrees,
+                        out_degrees,
+                        degrees_only: *form == "degrees",
+                        edge_types: *form == "paths",
+                    }))
+                }
+                _ => refuse(GRAPHORMER),
+            }
+        }
+        ["graphormer", ..] => refuse(GRAPHORMER),
         _ => refuse(
-            "unknown recipe; known: rrwp:STEPS, rrwp:STEPS:spd, rwse:FROM-TO, \
-             lappe:FREQUENCIES:LAPLACIAN:SCALING",
+            "unknown recipe; known: rrwp:STEPS, rrwp:STEPS:spd, rwse:FROM-TO, hkdiag:FROM-TO, \
+             elstatic, lappe:FREQUENCIES:LAPLACIAN:SCALING, signnet:FREQUENCIES:LAPLACIAN:SCALING, \
+             graphormer:DISTANCES:IN_DEGREES:OUT_DEGREES:FORM",
         ),
     }
+}
+
+const GRAPHORMER: &str = "write graphormer:DISTANCES:IN_DEGREES:OUT_DEGREES:FORM with the sizes of \
+                          the model's tables and the form degrees, distances or paths";
+
+/// `FROM-TO`, or `TO` for 1 to TO.
+fn range(text: &str, least: u32, most: u32) -> Option<std::ops::RangeInclusive<u32>> {
+    let (from, to) = text.split_once('-').unwrap_or(("1", text));
+    let (from, to) = (from.parse().ok()?, to.parse().ok()?);
+    (least <= from && from <= to && to <= most).then_some(from..=to)
 }
 
 #[cfg(test)]
@@ -101,6 +142,41 @@ mod tests {
     }
 
     #[test]
+    fn every_other_kind_is_read() {
+        let recipe = |text: &str| parse(text).unwrap().recipes()[0].clone();
+        let times = vec![0, 1, 2];
+        assert_eq!(
+            recipe("hkdiag:0-2"),
+            EncodingRecipe::HeatKernel(HeatKernel { times })
+        );
+        assert_eq!(
+            recipe("elstatic"),
+            EncodingRecipe::Electrostatic(Electrostatic {})
+        );
+        let lap_pe = LapPe {
+            frequencies: 37,
+            laplacian_norm: LaplacianNorm::None,
+            eigvec_norm: EigvecNorm::L2,
+        };
+        assert_eq!(recipe("signnet:37:none"), EncodingRecipe::SignNet(lap_pe));
+        assert!(parse("lappe:8:sym,signnet:8:none").is_ok());
+        for (text, degrees_only, edge_types) in [
+            ("graphormer:20:64:32:degrees", true, false),
+            ("graphormer:20:64:32:distances", false, false),
+            ("graphormer:20:64:32:paths", false, true),
+        ] {
+            let graphormer = Graphormer {
+                spatial_types: 20,
+                in_degrees: 64,
+                out_degrees: 32,
+                degrees_only,
+                edge_types,
+            };
+            assert_eq!(recipe(text), EncodingRecipe::Graphormer(graphormer));
+        }
+    }
+
+    #[test]
     fn wrong_recipes_are_refused() {
         for text in [
             "",
@@ -120,6 +196,15 @@ mod tests {
             "lappe:8:sym:l2",
             "lappe:8:sym:L2:more",
             "rwse:3,rwse:4",
+            "hkdiag:2-1",
+            "hkdiag",
+            "elstatic:3",
+            "signnet:x",
+            "graphormer:20:64:64",
+            "graphormer:20:64:paths",
+            "graphormer:20:x:64:paths",
+            "graphormer:0:64:64:paths",
+            "graphormer:20:1:64:64:paths",
         ] {
             assert!(parse(text).is_err(), "{text}");
         }

@@ -62,7 +62,10 @@ impl SafetensorsBatch {
         let file = SafeTensors::deserialize(bytes)
             .map_err(|e| format!("not a readable safetensors file: {e}"))?;
         let tensor = |name: &str| file.tensor(name).ok();
-        let x = tensor("x").map(|t| table("x", &t)).transpose()?;
+        let mut x = tensor("x").map(|t| table("x", &t)).transpose()?;
+        if let Some(depth) = tensor("node_depth") {
+            x = Some(with_depth(x, &depth)?);
+        }
         let whole = |name| tensor(name).map(|t| Ints::read(name, &t)).transpose();
         let (batch, ptr) = (whole("batch")?, whole("ptr")?);
         let num_nodes = match (&x, &batch, &ptr) {
@@ -441,6 +444,41 @@ fn table(name: &str, tensor: &TensorView<'_>) -> Result<(usize, Features), Strin
             }
             Features::float(width, data)
         }
+    };
+    Ok((rows, features))
+}
+
+/// The node features `x` with the depth of every node as a last column: in ogbg-code2 it is a tensor
+/// of its own.
+fn with_depth(
+    x: Option<(usize, Features)>,
+    depth: &TensorView<'_>,
+) -> Result<(usize, Features), String> {
+    let (depths, column) = table("node_depth", depth)?;
+    let Some((rows, x)) = x else {
+        return Ok((depths, column));
+    };
+    if column.width() != 1 || depths != rows {
+        return Err(format!(
+            "node_depth: shape {:?} for {rows} nodes, expected one value a node",
+            depth.shape()
+        ));
+    }
+    fn joined<T: Copy>(x: &[T], width: usize, column: &[T]) -> Vec<T> {
+        let rows = x.chunks_exact(width).zip(column);
+        rows.flat_map(|(row, &last)| row.iter().copied().chain([last]))
+            .collect()
+    }
+    let features = match (&x, &column) {
+        (Features::Categorical { width, data }, Features::Categorical { data: column, .. }) => {
+            Features::categorical(width + 1, joined(data, *width, column))
+        }
+        _ => match (x.to_float(), column.to_float()) {
+            (Features::Float { width, data }, Features::Float { data: column, .. }) => {
+                Features::float(width + 1, joined(&data, width, &column))
+            }
+            (x, _) => x,
+        },
     };
     Ok((rows, features))
 }

@@ -41,3 +41,24 @@ pub fn pool(nodes: &Tensor, batch: &GraphBatch, pooling: Pooling) -> Result<Tens
     };
     segment_reduce(nodes, batch.node_ptr(), reduction)
 }
+
+#[cfg(test)]
+mod tests {
+    use candle_core::Device;
+
+    use super::*;
+    use crate::graph::{Graph, InputSchema};
+
+    #[test]
+    fn graph_tokens_are_the_first_nodes_of_a_batch_that_has_them() {
+        let graphs = [2, 1, 3].map(|n| Graph::builder(n).build().unwrap());
+        let batch = GraphBatch::new(&graphs, &InputSchema::default(), 0, &Device::Cpu).unwrap();
+        let tokens = batch.with_graph_tokens().unwrap();
+        let states = Tensor::arange(0f32, 9.0, &Device::Cpu).unwrap();
+        let states = states.reshape((9, 1)).unwrap();
+        let pooled = pool(&states, &tokens, Pooling::GraphToken).unwrap();
+        assert_eq!(pooled.to_vec2::<f32>().unwrap(), [[0f32], [3.0], [5.0]]);
+        let error = pool(&states, &batch, Pooling::GraphToken).unwrap_err();
+        assert!(error.to_string().contains("makes none"), "{error}");
+    }
+}

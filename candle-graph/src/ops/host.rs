@@ -84,7 +84,7 @@ pub(super) struct HostRows<'a> {
 
 impl<'a> HostRows<'a> {
     /// Whether [`new`](Self::new) takes a tensor of this layout.
-    fn accepts(tensor: &Tensor) -> bool {
+    pub(super) fn accepts(tensor: &Tensor) -> bool {
         matches!(tensor.stride(), [_, 1])
     }
 

@@ -146,10 +146,36 @@ fn describe(recipe: &EncodingRecipe) -> String {
                 last.unwrap_or(&0)
             )
         }
-        EncodingRecipe::LapPe(lap_pe) => format!(
-            "LapPE, {} frequencies, Laplacian {}, eigenvectors {}",
-            lap_pe.frequencies, lap_pe.laplacian_norm, lap_pe.eigvec_norm
+        EncodingRecipe::LapPe(lap_pe) | EncodingRecipe::SignNet(lap_pe) => format!(
+            "{}, {} frequencies, Laplacian {}, eigenvectors {}",
+            match recipe {
+                EncodingRecipe::SignNet(_) => "SignNet",
+                _ => "LapPE",
+            },
+            lap_pe.frequencies,
+            lap_pe.laplacian_norm,
+            lap_pe.eigvec_norm
         ),
+        EncodingRecipe::HeatKernel(heat_kernel) => {
+            let (first, last) = (heat_kernel.times.first(), heat_kernel.times.last());
+            format!(
+                "HKdiagSE, times {} to {}",
+                first.unwrap_or(&0),
+                last.unwrap_or(&0)
+            )
+        }
+        EncodingRecipe::Electrostatic(_) => "ElstaticSE".to_string(),
+        EncodingRecipe::Graphormer(graphormer) => {
+            let bias = match (graphormer.degrees_only, graphormer.edge_types) {
+                (true, _) => "degrees only".to_string(),
+                (false, false) => format!("{} distances", graphormer.spatial_types),
+                (false, true) => format!("{} distances, edge types", graphormer.spatial_types),
+            };
+            format!(
+                "Graphormer, in-degrees below {}, out-degrees below {}, {bias}",
+                graphormer.in_degrees, graphormer.out_degrees
+            )
+        }
         _ => "another encoding".to_string(),
     };
     for (at, (name, level, width)) in recipe.arrays().iter().enumerate() {

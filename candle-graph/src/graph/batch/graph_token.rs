@@ -85,3 +85,57 @@ fn edge_range(ptr: &Offsets, nodes: &std::ops::Range<usize>) -> std::ops::Range<
     let ends = ptr.as_slice();
     ends[nodes.start] as usize..ends[nodes.end] as usize
 }
+
+#[cfg(test)]
+mod tests {
+    use candle_core::Device;
+
+    use crate::graph::{Graph, GraphBatch, InputSchema};
+
+    use super::*;
+
+    fn graph(n: usize, edges: &[[i64; 2]]) -> Graph {
+        let edges = edges.iter().copied();
+        Graph::builder(n).edges(edges).build().unwrap()
+    }
+
+    fn batch() -> GraphBatch {
+        let graphs = [
+            graph(2, &[[1, 0], [0, 1]]),
+            graph(1, &[]),
+            graph(3, &[[2, 0], [0, 2], [1, 1]]),
+        ];
+        GraphBatch::new(&graphs, &InputSchema::default(), 0, &Device::Cpu).unwrap()
+    }
+
+    #[test]
+    fn tokens_stand_first_and_edges_join_the_nodes_that_they_did() {
+        let tokens = batch().with_graph_tokens().unwrap();
+        assert_eq!(tokens.node_ptr().as_slice(), [0, 3, 5, 9]);
+        assert_eq!(tokens.pair_ptr().as_slice(), [0, 9, 13, 29]);
+        assert_eq!(tokens.edges().targets(), [1, 2, 6, 7, 8]);
+        assert_eq!(tokens.edges().sources(), [2, 1, 8, 7, 6]);
+        let degrees: Vec<usize> = tokens.edges().edge_ptr().lengths().collect();
+        assert_eq!(degrees, [0, 1, 1, 0, 0, 0, 1, 1, 1]);
+        assert_eq!(tokens.out_degrees(), [0, 1, 1, 0, 0, 0, 1, 1, 1]);
+        // Target · n + source within the graph, from the first pair of the graph.
+        assert_eq!(tokens.edge_pairs(), [5, 7, 13 + 7, 13 + 10, 13 + 13]);
+        assert_eq!(
+            tokens.edges().input_positions(),
+            batch().edges().input_positions()
+        );
+        assert!(tokens.has_graph_tokens() && !batch().has_graph_tokens());
+    }
+
+    #[test]
+    fn rows_of_tokens_are_left_out() {
+        let tokens = batch().with_graph_tokens().unwrap();
+        let states = Tensor::arange(0f32, 9.0, &Device::Cpu).unwrap();
+        let states = states.reshape((9, 1)).unwrap();
+        let rows = |t: Tensor| t.flatten_all().unwrap().to_vec1::<f32>().unwrap();
+        let own = tokens.without_graph_tokens(&states).unwrap();
+        assert_eq!(rows(own), [1.0, 2.0, 4.0, 6.0, 7.0, 8.0]);
+        let without = batch().without_graph_tokens(&states).unwrap();
+        assert_eq!(rows(without).len(), 9);
+    }
+}

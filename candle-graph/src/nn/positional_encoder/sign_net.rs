@@ -10,7 +10,9 @@ use crate::error::Result as EngineResult;
 use crate::graph::GraphBatch;
 use crate::nn::linear::ExactLinear;
 use crate::nn::{NORM_EPS, norm::exact_batch_norm};
-use crate::ops::{self, Activation, LinearWeights, Reduction, segment_reduce};
+use crate::ops::{
+    self, Activation, LinearWeights, NeighbourSumInput, Reduction, neighbour_sum, segment_reduce,
+};
 
 /// Sizes of a SignNet, as [`PositionalEncoderConfig`](super::PositionalEncoderConfig) names them.
 pub(super) struct SignNetShape {
@@ -26,8 +28,8 @@ pub(super) struct SignNetShape {
 /// perceptron being affine → ReLU → BatchNorm → affine, with the norm folded into its neighbour.
 #[derive(Debug, Clone)]
 struct GinLayer {
-    /// 1 + ε.
-    own: f64,
+    /// 1 + ε, `[1]`.
+    own: Tensor,
     input: LinearWeights,
     output: LinearWeights,
 }
@@ -61,8 +63,9 @@ impl SignNet {
                 output = output.before(&norm(vb.pp("norms").pp(l))?)?;
             }
             let eps = vb_layer.get(1, "eps")?.to_dtype(DType::F64)?;
+            let own = (eps + 1.0)?.to_dtype(vb.dtype())?;
             layers.push(GinLayer {
-                own: 1.0 + eps.get(0)?.to_scalar::<f64>()?,
+                own,
                 input: ExactLinear::new(width, hidden, &vb_layer.pp("input"))?.finish()?,
                 output: output.finish()?,
             });
@@ -139,11 +142,13 @@ impl SignNet {
         let vectors = vectors.to_dtype(dtype)?;
         let mut states = Tensor::cat(&[&vectors, &vectors.neg()?], 1)?;
         for layer in &self.layers {
-            let messages = neighbour_sums(&states, batch)?;
-            let gathered = match layer.own == 1.0 {
-                true => (messages + states)?,
-                false => (messages + (states * layer.own)?)?,
-            };
+            let gathered = neighbour_sum(NeighbourSumInput {
+                nodes: &states,
+                adjacency: batch.edges().adjacency(),
+                edge_states: None,
+                weights: None,
+                self_weight: Some(&layer.own),
+            })?;
             let rows = gathered.reshape((nodes * 2 * slots, layer.input.in_dim()))?;
             let rows = ops::linear(&rows, &layer.input, Activation::Relu)?;
             let rows = ops::linear(&rows, &layer.output, Activation::Identity)?;
@@ -152,11 +157,4 @@ impl SignNet {
         let half = states.dim(1)? / 2;
         states.narrow(1, 0, half)? + states.narrow(1, half, half)?
     }
-}
-
-/// The sum over the edges s → t of the states of s, `[nodes, width]`.
-fn neighbour_sums(states: &Tensor, batch: &GraphBatch) -> Result<Tensor> {
-    let (sources, _) = batch.edges().tensors()?;
-    let messages = states.index_select(sources, 0)?;
-    segment_reduce(&messages, batch.edges().edge_ptr(), Reduction::Sum)
 }

@@ -92,7 +92,14 @@ fn the_key_tells_apart_what_changes_the_values_and_nothing_else() {
         key(&lap_pe(6, LaplacianNorm::None, EigvecNorm::L2), &base),
         key(&lap_pe(5, LaplacianNorm::Sym, EigvecNorm::L2), &base),
         key(&lap_pe(5, LaplacianNorm::None, EigvecNorm::L1), &base),
+        key(&sign_net(5, LaplacianNorm::None), &base),
         key(&EncodingRecipe::Rwse(Rwse { times: vec![5] }), &base),
+        key(&heat_kernel(5), &base),
+        key(&heat_kernel(6), &base),
+        key(&ELECTROSTATIC, &base),
+        key(&graphormer(5, true), &base),
+        key(&graphormer(6, true), &base),
+        key(&graphormer(5, false), &base),
         key(&rrwp(5), &graph(5, &edges)),
         key(&rrwp(5), &graph(4, &edges[..3])),
         // An edge more often, turned round, and other nodes.
@@ -104,6 +111,16 @@ fn the_key_tells_apart_what_changes_the_values_and_nothing_else() {
         key(&rrwp(5), &base.renumbered(&[1, 2, 0, 3]).unwrap()),
         key(&rrwp(5), &base.renumbered(&[3, 1, 2, 0]).unwrap()),
     ];
+    // Which of several shortest paths counts depends on the order of the edges.
+    let turned = base.with_edge_order(&[3, 1, 0, 2]).unwrap();
+    assert_ne!(
+        key(&graphormer(5, true), &turned),
+        key(&graphormer(5, true), &base)
+    );
+    assert_eq!(
+        key(&graphormer(5, false), &turned),
+        key(&graphormer(5, false), &base)
+    );
     let distinct: std::collections::HashSet<_> = keys.iter().collect();
     // The cycle 0 -> 1 -> 2 with its tail has no symmetry but the identity.
     assert_eq!(distinct.len(), keys.len());
@@ -133,6 +150,7 @@ fn values_of_a_version_never_change() {
     };
     assert_eq!(digest(rrwp(9)), (1, "b38c9add74217612".to_string()));
     assert_eq!(digest(rwse(9)), (1, "1202256a83723914".to_string()));
+    assert_eq!(digest(graphormer(3, true)), (1, "".to_string()));
 }
 
 #[test]
@@ -154,18 +172,19 @@ fn the_spectrum_of_a_version_never_changes() {
         ])
         .build()
         .unwrap();
-    let thousandths = |norm, eigvec_norm| {
-        let recipe = lap_pe(4, norm, eigvec_norm);
+    let thousandths = |recipe: EncodingRecipe| {
         let version = recipe.version();
         let plan = EncodingPlan::new(vec![recipe]).unwrap();
         let arrays = plan.compute(&graph, 0).unwrap().arrays;
-        // Node 1 has three columns that are its own and the trivial one.
-        let rows = arrays.iter().flat_map(|a| a.data[4..8].to_vec());
+        // Node 1.
+        let rows = arrays
+            .iter()
+            .flat_map(|a| a.data[a.width..2 * a.width].to_vec());
         let rounded: Vec<i32> = rows.map(|v| (v * 1e3).round() as i32).collect();
         (version, rounded)
     };
     assert_eq!(
-        thousandths(LaplacianNorm::None, EigvecNorm::L2),
+        thousandths(lap_pe(4, LaplacianNorm::None, EigvecNorm::L2)),
         (
             1,
             vec![
@@ -174,7 +193,7 @@ fn the_spectrum_of_a_version_never_changes() {
         )
     );
     assert_eq!(
-        thousandths(LaplacianNorm::Rw, EigvecNorm::WavelengthSoft),
+        thousandths(lap_pe(4, LaplacianNorm::Rw, EigvecNorm::WavelengthSoft)),
         (
             1,
             vec![
@@ -182,16 +201,28 @@ fn the_spectrum_of_a_version_never_changes() {
             ]
         )
     );
+    assert_eq!(
+        thousandths(sign_net(4, LaplacianNorm::None)),
+        (1, vec![333, -290, 204, 286])
+    );
+    assert_eq!(thousandths(heat_kernel(4)), (1, vec![]));
+    assert_eq!(thousandths(ELECTROSTATIC), (1, vec![]));
 }
 
 #[test]
-fn eigenvectors_come_back_bit_for_bit() {
+fn spectral_and_path_encodings_come_back_bit_for_bit() {
     let dir = tempfile::tempdir().unwrap();
-    let recipe = lap_pe(24, LaplacianNorm::Sym, EigvecNorm::Wavelength);
-    let plan = EncodingPlan::new(vec![recipe]).unwrap();
+    let plan = EncodingPlan::new(vec![
+        lap_pe(24, LaplacianNorm::Sym, EigvecNorm::Wavelength),
+        sign_net(5, LaplacianNorm::None),
+        heat_kernel(3),
+        ELECTROSTATIC,
+        graphormer(4, true),
+    ]);
+    let plan = plan.unwrap();
     let graphs = rings(0..3);
     let expected = bits(&plan.compute_all(&graphs, 0).unwrap());
-    for hits in [0, 3] {
+    for hits in [0, 15] {
         let cache = open(dir.path());
         let (encodings, report) = cache.get_or_compute(&plan, &graphs, 0).unwrap();
         assert_eq!((report.hits, report.faults.len()), (hits, 0));

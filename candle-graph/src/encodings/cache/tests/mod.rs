@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 
 use super::{CacheOptions, CacheReport, EncodingCache};
 use crate::encodings::{
-    EigvecNorm, EncodingPlan, EncodingRecipe, GraphEncoding, LapPe, Rrwp, Rwse,
+    EigvecNorm, Electrostatic, EncodingPlan, EncodingRecipe, GraphEncoding, Graphormer, HeatKernel,
+    LapPe, Rrwp, Rwse,
 };
 use crate::graph::Graph;
 use crate::spectral::LaplacianNorm;
@@ -37,6 +38,32 @@ fn lap_pe(
         frequencies,
         laplacian_norm,
         eigvec_norm,
+    })
+}
+
+fn sign_net(frequencies: usize, laplacian_norm: LaplacianNorm) -> EncodingRecipe {
+    EncodingRecipe::SignNet(LapPe {
+        frequencies,
+        laplacian_norm,
+        eigvec_norm: EigvecNorm::L2,
+    })
+}
+
+fn heat_kernel(longest: u32) -> EncodingRecipe {
+    EncodingRecipe::HeatKernel(HeatKernel {
+        times: (1..=longest).collect(),
+    })
+}
+
+const ELECTROSTATIC: EncodingRecipe = EncodingRecipe::Electrostatic(Electrostatic {});
+
+fn graphormer(spatial_types: usize, edge_types: bool) -> EncodingRecipe {
+    EncodingRecipe::Graphormer(Graphormer {
+        spatial_types,
+        in_degrees: 64,
+        out_degrees: 64,
+        degrees_only: false,
+        edge_types,
     })
 }
 
