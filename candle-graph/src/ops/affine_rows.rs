@@ -36,9 +36,9 @@ pub(super) fn forward(
         None => None,
     };
     let mut out = vec![0.0f32; count * width];
+    let rows = TASK.div_ceil(width.max(1));
     if width > 0 {
         let arch = pulp::Arch::new();
-        let rows = (TASK / width).max(1);
         let row = |rows: &HostRows<'_>, row: usize| row * rows.stride();
         let task = |(task, out): (usize, &mut [f32])| {
             simd::vectorize(
