@@ -43,7 +43,7 @@ fn sizes_out_of_range_are_refused_by_the_name_of_their_option() {
         (
             "/head",
             json!({"kind": "ogb_code_graph", "positions": 0}),
-            "head",
+            "head.positions",
         ),
         (
             "/head",
