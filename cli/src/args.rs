@@ -92,6 +92,10 @@ pub(crate) struct ConvertArgs {
     #[arg(long)]
     pub(crate) read_rwpse_as_rrwp: bool,
 
+    /// The options of the run that a model was pre-trained in, for options with `pretrained.dir`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pretrained_options: Option<PathBuf>,
+
     /// Name the tensors that were left out
     #[arg(long, short)]
     pub(crate) verbose: bool,

@@ -32,6 +32,28 @@ fn published() -> BTreeMap<String, Value> {
     serde_json::from_slice(&text).unwrap()
 }
 
+/// The configurations that continue from a model trained with another one.
+const CONTINUED: [(&str, &str); 2] = [
+    ("GPS/pcqm4m-GPSdeep-inference", "GPS/pcqm4m-GPSdeep+RWSE"),
+    ("GPS/zinc-GPS+RWSE-inference", "GPS/zinc-GPS+RWSE"),
+];
+
+/// The choices for the configuration `name`, and the folder with the files that they name.
+fn choices(name: &str) -> (GraphGymOptions, TempDir) {
+    let folder = TempDir::new().unwrap();
+    let continued = CONTINUED.iter().find(|(from, _)| *from == name);
+    let pretrained_options = continued.map(|(_, pretrained)| {
+        let path = folder.path().join("config.yaml");
+        std::fs::write(&path, published()[*pretrained].to_string()).unwrap();
+        path
+    });
+    let choices = GraphGymOptions {
+        pretrained_options,
+        ..GraphGymOptions::default()
+    };
+    (choices, folder)
+}
+
 fn configured(options: Value) -> Result<Configured, Error> {
     configure_with(
         Options::from_value(options, "test.yaml"),
@@ -88,8 +110,10 @@ fn every_published_configuration_makes_a_model() {
     let counts = ["GINE/", "GPS/", "GatedGCN/", "Graphormer/", "SAN/"].map(count);
     assert_eq!(counts, [5, 57, 5, 7, 10]);
     for (name, options) in published {
+        let (choices, _files) = choices(&name);
+        let options = Options::from_value(options, "test.yaml");
         let Configured { config, .. } =
-            configured(options).unwrap_or_else(|error| panic!("{name}: {error}"));
+            configure_with(options, &choices).unwrap_or_else(|error| panic!("{name}: {error}"));
         build(&name, &config.model);
         // The file that is written is one that is read.
         let folder = TempDir::new().unwrap();
@@ -105,8 +129,10 @@ fn the_official_files_say_the_same_as_the_fixture() {
     };
     for (name, options) in published() {
         let path = PathBuf::from(&folder).join(format!("{name}.yaml"));
-        let from_file = configure(&path, &GraphGymOptions::default()).unwrap();
-        let from_fixture = configured(options).unwrap();
+        let (choices, _files) = choices(&name);
+        let from_file = configure(&path, &choices).unwrap();
+        let options = Options::from_value(options, "test.yaml");
+        let from_fixture = configure_with(options, &choices).unwrap();
         assert_eq!(from_file.config, from_fixture.config, "{name}");
         assert_eq!(from_file.notes, from_fixture.notes, "{name}");
     }
@@ -208,7 +234,7 @@ fn options_that_shape_the_model_reach_it() {
         ("dataset.node_encoder_name", json!("TypeDictNode+RWSE")),
         ("dataset.node_encoder_name", json!("LapPE")),
         ("dataset.edge_encoder_name", json!("DummyEdge")),
-        ("posenc_LapPE.eigen.laplacian_norm", json!("none")),
+        ("posenc_LapPE.eigen.laplacian_norm", json!("sym")),
         ("posenc_LapPE.eigen.laplacian_norm", json!("RW")),
         ("posenc_LapPE.eigen.eigvec_norm", json!("wavelength-asin")),
         ("posenc_LapPE.eigen.max_freqs", json!(3)),
@@ -252,7 +278,7 @@ fn options_without_effect_leave_the_model_alone() {
         ("gt.pna_degrees", json!([1, 2, 3]), false),
         ("gt.bigbird.block_size", json!(7), false),
         ("gnn.batchnorm", json!(false), false),
-        ("pretrained.dir", json!("elsewhere"), false),
+        ("pretrained.freeze_main", json!(true), false),
         ("gt.gamma", json!("1e-2"), true),
         ("gt.residual", json!(false), true),
         ("gt.full_graph", json!(false), true),
@@ -578,6 +604,43 @@ fn the_upstream_quirks_are_followed_and_noted() {
     // Any name of a norm but one means none.
     let change = [("posenc_LapPE.raw_norm_type", json!("LayerNorm"))];
     assert!(notes(changed("GPS/zinc-GPS", &change)).contains("takes `LayerNorm` for none"));
+}
+
+#[test]
+fn a_model_that_continues_from_another_has_its_layers_and_its_own_head() {
+    let name = "GPS/zinc-GPS+RWSE-inference";
+    let message = refusal(changed(name, &[]));
+    assert!(
+        message.contains("option `pretrained.dir`") && message.contains("ckptbest/config.yaml"),
+        "{message}"
+    );
+    let (choices, _files) = choices(name);
+    let with = |changes: &[(&str, Value)]| {
+        let options = Options::from_value(changed(name, changes), "test.yaml");
+        configure_with(options, &choices)
+    };
+    let own_head = [
+        ("gnn.head", json!("graph")),
+        ("gnn.layers_post_mp", json!(2)),
+        ("gt.layers", json!(2)),
+    ];
+    let (continued, origin) = (
+        with(&own_head).unwrap(),
+        configured(changed("GPS/zinc-GPS+RWSE", &[])),
+    );
+    let (ModelConfig::Gps(mut continued), ModelConfig::Gps(origin)) =
+        (continued.config.model, origin.unwrap().config.model)
+    else {
+        panic!("not two GPS");
+    };
+    assert_eq!(continued.output.head, HeadConfig::Graph { layers: 2 });
+    continued.output.head = origin.output.head.clone();
+    assert_eq!(continued, origin);
+    let message = with(&[("gnn.act", json!("gelu"))]).unwrap_err().to_string();
+    assert!(
+        message.contains("option `gnn.act`") && message.contains("pre-trained"),
+        "{message}"
+    );
 }
 
 #[test]

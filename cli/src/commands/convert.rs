@@ -31,6 +31,7 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<()> {
     let Layout::Graphgym = args.from;
     let choices = GraphGymOptions {
         read_rwpse_as_rrwp: args.read_rwpse_as_rrwp,
+        pretrained_options: args.pretrained_options.clone(),
     };
     let mut text = String::new();
     let Some(ckpt) = &args.checkpoint else {

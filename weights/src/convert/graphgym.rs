@@ -1,6 +1,6 @@
 //! GraphGym checkpoints with their options to our [`Checkpoint`].
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use candle_graph::nn::PositionalEncoderConfig;
 use candle_graph_models::ModelConfig;
@@ -24,6 +24,9 @@ pub struct GraphGymOptions {
     /// Read the misspelt section `posenc_RWPSE` of GRIT's published PCQM4Mv2 options as
     /// `posenc_RRWP`.
     pub read_rwpse_as_rrwp: bool,
+    /// The options of the run that a model was pre-trained in, for options with `pretrained.dir`:
+    /// `config.yaml` in that folder.
+    pub pretrained_options: Option<PathBuf>,
 }
 
 /// A converted checkpoint and what there is to know about it.
@@ -130,9 +133,20 @@ pub fn configure_with(mut options: Options, choices: &GraphGymOptions) -> Result
 }
 
 fn apply(options: &mut Options, choices: &GraphGymOptions) -> Result<()> {
-    match choices.read_rwpse_as_rrwp {
-        true => options.rename_section("posenc_RWPSE", "posenc_RRWP"),
-        false => Ok(()),
+    if choices.read_rwpse_as_rrwp {
+        options.rename_section("posenc_RWPSE", "posenc_RRWP")?;
+    }
+    let dir = options.text("pretrained.dir", "")?;
+    match &choices.pretrained_options {
+        Some(path) => options.take_over(Options::read(path)?),
+        None if dir.is_empty() => Ok(()),
+        None => Err(options.refuse(
+            "pretrained.dir",
+            format!(
+                "the architecture is that of a pre-trained model; its options are needed too: \
+                 `{dir}/config.yaml` or the published file of that model (--pretrained-options)"
+            ),
+        )),
     }
 }
 

@@ -156,12 +156,16 @@ fn grit_head(options: &Options, act: Activation) -> Result<HeadConfig> {
         head @ (HeadConfig::SanGraph { .. }
         | HeadConfig::Graph { .. }
         | HeadConfig::InductiveNode { .. }) => Ok(head),
-        other => Err(options.refuse(
-            "gnn.head",
-            format!(
-                "head {other:?} is not supported for GRIT (san_graph, graph, node, inductive_node)"
-            ),
-        )),
+        _ => {
+            let name = options.text("gnn.head", "default")?;
+            Err(options.refuse(
+                "gnn.head",
+                format!(
+                    "head `{name}` is not supported for GRIT (san_graph, graph, node, \
+                     inductive_node)"
+                ),
+            ))
+        }
     }
 }
 

@@ -120,6 +120,8 @@ pub struct Conversion {
     pub unplaced: Vec<String>,
     /// Official names that are known to have no effect.
     pub ignored: Vec<String>,
+    /// The official name of every tensor, by our name.
+    origins: HashMap<String, String>,
 }
 
 impl Conversion {
@@ -128,7 +130,9 @@ impl Conversion {
         let kept = StateDict::new(self.tensors.source().to_string());
         for (name, tensor) in std::mem::replace(&mut self.tensors, kept) {
             match unread(&name) {
-                true => self.ignored.push(name),
+                true => self
+                    .ignored
+                    .push(self.origins.remove(&name).unwrap_or(name)),
                 // The names were distinct before.
                 false => drop(self.tensors.insert(name, tensor)),
             }
@@ -187,8 +191,8 @@ impl KeyTable {
             tensors: StateDict::new(source.clone()),
             unplaced: Vec::new(),
             ignored: Vec::new(),
+            origins: HashMap::new(),
         };
-        let mut origins: HashMap<String, String> = HashMap::new();
         for (name, tensor) in official {
             let stripped = bare(&name);
             let rule = self.rules.iter().copied().flatten().find_map(|rule| {
@@ -220,12 +224,15 @@ impl KeyTable {
                         None => tensor,
                     };
                     if conversion.tensors.insert(ours.clone(), tensor).is_err() {
-                        let first = origins.get(&ours).map_or("another", String::as_str);
+                        let first = conversion
+                            .origins
+                            .get(&ours)
+                            .map_or("another", String::as_str);
                         return Err(refuse(format!(
                             "tensors `{first}` and `{name}` would both become `{ours}`"
                         )));
                     }
-                    origins.insert(ours, name);
+                    conversion.origins.insert(ours, name);
                 }
             }
         }

@@ -117,6 +117,61 @@ impl Options {
         Ok(())
     }
 
+    /// Takes over the architecture of a pre-trained model from the options of its run, as the
+    /// official code does where `pretrained.dir` is set: encodings, layers and widths, but for the
+    /// head, are those of `pretrained`.
+    ///
+    /// # Errors
+    /// Encoders that differ between the two, or sections that are not mappings.
+    pub fn take_over(&mut self, pretrained: Self) -> Result<()> {
+        for path in [
+            "model.type",
+            "dataset.node_encoder",
+            "dataset.node_encoder_name",
+            "dataset.node_encoder_bn",
+            "dataset.edge_encoder",
+            "dataset.edge_encoder_name",
+            "dataset.edge_encoder_bn",
+            "gnn.act",
+        ] {
+            if let (Some(own), Some(other)) = (self.peek(path), pretrained.peek(path))
+                && own != other
+            {
+                let source = &pretrained.source;
+                let problem = format!("{own}, but the pre-trained model of {source} has {other}");
+                return Err(self.refuse(path, problem));
+            }
+        }
+        let note = format!(
+            "encodings, layers and widths are those of the pre-trained model of {}",
+            pretrained.source
+        );
+        let Value::Object(other) = pretrained.root else {
+            return Ok(());
+        };
+        let Some(own) = self.root.as_object_mut() else {
+            return Ok(());
+        };
+        own.retain(|section, _| section != "gt" && !section.starts_with("posenc_"));
+        for (section, value) in other {
+            if section == "gt" || section.starts_with("posenc_") {
+                own.insert(section, value);
+            } else if section == "gnn" {
+                let mut gnn = value;
+                for option in ["head", "layers_post_mp", "act", "dropout"] {
+                    let kept = own.get("gnn").and_then(|gnn| gnn.get(option)).cloned();
+                    if let Some(gnn) = gnn.as_object_mut() {
+                        gnn.remove(option);
+                        gnn.extend(kept.map(|value| (option.to_string(), value)));
+                    }
+                }
+                own.insert(section, gnn);
+            }
+        }
+        self.note(note);
+        Ok(())
+    }
+
     /// The value at the dotted `path`, marked as used; `None` for null and for Python's `None`.
     pub fn get(&self, path: &str) -> Option<&Value> {
         self.seen.borrow_mut().insert(path.to_string());
@@ -133,9 +188,12 @@ impl Options {
 
     /// Whether something stands at `path`, without marking it as used.
     pub fn contains(&self, path: &str) -> bool {
+        self.peek(path).is_some()
+    }
+
+    fn peek(&self, path: &str) -> Option<&Value> {
         path.split('.')
             .try_fold(&self.root, |value, part| value.get(part))
-            .is_some()
     }
 
     /// A truth value.
