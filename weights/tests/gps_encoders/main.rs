@@ -25,6 +25,13 @@ use support::{find, fixture, shared};
 
 const CPU: Device = Device::Cpu;
 
+/// The encodings in which a spectrum leaves a choice.
+const SPECTRAL: [&str; 3] = [
+    LAP_PE_EIGENVECTORS,
+    LAP_PE_EIGENVALUES,
+    SIGN_NET_EIGENVECTORS,
+];
+
 fn values(tensor: &Tensor) -> Vec<f32> {
     tensor.flatten_all().unwrap().to_vec1().unwrap()
 }
@@ -240,6 +247,41 @@ fn batch_of(case: &Case, graphs: &[Graph]) -> GraphBatch {
 }
 
 #[test]
+fn a_graph_alone_is_encoded_as_in_a_batch() {
+    for name in [
+        "gps-encoders/zinc-GPS",
+        "gps-encoders/extra-LapPE-Transformer",
+        "gps-encoders/zinc-GPS+SNMLP",
+        "gps/atom-signnet-rwse",
+        "gps/graphormer-bias-rwse",
+        "gps/graphormer-network-token",
+    ] {
+        let (case, encoder, graphs, batch) = prepared(name);
+        let together = encoder.forward(&batch).unwrap();
+        let layout = together.token_batch.as_ref().unwrap_or(&batch);
+        for (at, graph) in graphs.iter().enumerate() {
+            let part = |tensor: &Tensor, range: std::ops::Range<usize>| {
+                tensor.narrow(0, range.start, range.len()).unwrap()
+            };
+            let mut alone = batch_of(&case, std::slice::from_ref(graph));
+            for array in SPECTRAL {
+                if let Ok(vectors) = batch.encoding(array) {
+                    let own = part(vectors, batch.node_ptr().range(at));
+                    alone.attach_encoding(array, own.contiguous().unwrap());
+                }
+            }
+            let alone = encoder.forward(&alone).unwrap();
+            let nodes = part(&together.nodes, layout.node_ptr().range(at));
+            assert_close(&alone.nodes, &nodes, 1e-6, name);
+            if let Some(bias) = &together.bias {
+                let bias = part(bias, layout.pair_ptr().range(at));
+                assert_close(&alone.bias.unwrap(), &bias, 1e-6, name);
+            }
+        }
+    }
+}
+
+#[test]
 fn signs_of_eigenvectors_do_not_change_sign_net() {
     for name in ["gps-encoders/zinc-GPS+SNMLP", "gps/atom-signnet-rwse"] {
         let (_, encoder, _, mut batch) = prepared(name);
@@ -263,11 +305,6 @@ fn signs_of_eigenvectors_do_not_change_sign_net() {
 
 #[test]
 fn the_numbering_of_nodes_does_not_matter() {
-    const SPECTRAL: [&str; 3] = [
-        LAP_PE_EIGENVECTORS,
-        LAP_PE_EIGENVALUES,
-        SIGN_NET_EIGENVECTORS,
-    ];
     for name in [
         "gps-encoders/extra-LapPE-Transformer",
         "gps-encoders/cifar10-GPS-ESLapPE",
