@@ -9,7 +9,8 @@ use super::source::Source;
 use crate::error::Result;
 use crate::graph::{Features, Graph, Targets};
 
-/// The graphs of a batch file, in order. The whole file is checked when it is opened.
+/// The graphs of a batch file, in order. The whole file is checked when it is opened. A tensor
+/// `node_depth` (ogbg-code2) becomes the last column of the node features.
 pub struct SafetensorsBatch {
     source: Source,
     ptr: Vec<usize>,
