@@ -13,19 +13,56 @@ pub(super) const NORM_EPS: f64 = 1e-5;
 /// `running_var`, `weight`, `bias`, each `[width]`) folded into one affine map. The fold is done in
 /// double precision.
 pub fn batch_norm(width: usize, eps: f64, vb: VarBuilder<'_>) -> Result<Affine> {
-    let exact = exact_batch_norm(width, eps, &vb)?;
+    let exact = ExactBatchNorm::new(width, eps, &vb)?.affine()?;
     Ok(Affine {
         scale: exact.scale.to_dtype(vb.dtype())?,
         shift: exact.shift.to_dtype(vb.dtype())?,
     })
 }
 
-/// [`batch_norm`] in double precision, to be folded further.
-pub(super) fn exact_batch_norm(width: usize, eps: f64, vb: &VarBuilder<'_>) -> Result<Affine> {
-    let get = |name| vb.get(width, name)?.to_dtype(DType::F64);
-    let scale = (get("weight")? / (get("running_var")? + eps)?.sqrt()?)?;
-    let shift = (get("bias")? - (get("running_mean")? * &scale)?)?;
-    Ok(Affine { scale, shift })
+/// [`batch_norm`] in double precision, to be folded further: `scale ⊙ (x − mean) + bias`, each
+/// `[width]`.
+pub(super) struct ExactBatchNorm {
+    mean: Tensor,
+    scale: Tensor,
+    bias: Tensor,
+    dtype: DType,
+}
+
+impl ExactBatchNorm {
+    /// Loads what [`batch_norm`] does.
+    pub(super) fn new(width: usize, eps: f64, vb: &VarBuilder<'_>) -> Result<Self> {
+        let get = |name| vb.get(width, name)?.to_dtype(DType::F64);
+        Ok(Self {
+            mean: get("running_mean")?,
+            scale: (get("weight")? / (get("running_var")? + eps)?.sqrt()?)?,
+            bias: get("bias")?,
+            dtype: vb.dtype(),
+        })
+    }
+
+    /// The whole map.
+    pub(super) fn affine(&self) -> Result<Affine> {
+        Ok(Affine {
+            scale: self.scale.clone(),
+            shift: (&self.bias - (&self.mean * &self.scale)?)?,
+        })
+    }
+
+    /// The map in two steps: `x − mean` in the number type of the model, and the rest to be folded.
+    /// Where the mean is large against the deviation, folding it into weights would cost digits: a
+    /// rounded product of the mean would have to cancel a rounded sum.
+    pub(super) fn centred(&self) -> Result<(Affine, Affine)> {
+        let centre = Affine {
+            scale: self.scale.ones_like()?.to_dtype(self.dtype)?,
+            shift: self.mean.neg()?.to_dtype(self.dtype)?,
+        };
+        let rest = Affine {
+            scale: self.scale.clone(),
+            shift: self.bias.clone(),
+        };
+        Ok((centre, rest))
+    }
 }
 
 /// Layer normalisation over the columns: `weight` and `bias`, each `[width]`.

@@ -201,6 +201,18 @@ impl Compared<'_> {
         let values = self.outputs.values(name)?;
         let shape = self.outputs.shape(name)?;
         match rows {
+            // Code sequences are recorded by position, [positions, graphs, vocabulary].
+            Rows::Same | Rows::Edges if name.starts_with(PREDICTION) && shape.len() == 3 => {
+                let &[positions, graphs, vocabulary] = shape.as_slice() else {
+                    bail!("it is not [positions, graphs, vocabulary]");
+                };
+                let of_position = |graph: usize, position: usize| {
+                    let start = (position * graphs + graph) * vocabulary;
+                    values[start..start + vocabulary].iter().copied()
+                };
+                let row = |graph| (0..positions).flat_map(move |p| of_position(graph, p));
+                Ok((0..graphs).map(|graph| row(graph).collect()).collect())
+            }
             Rows::Same | Rows::Edges => {
                 let width = shape.iter().skip(1).product::<usize>().max(1);
                 Ok(values.chunks_exact(width).map(<[f32]>::to_vec).collect())

@@ -7,7 +7,7 @@ use crate::encodings::{LAP_PE_EIGENVECTORS, LapPe};
 use crate::error::Result as EngineResult;
 use crate::graph::GraphBatch;
 use crate::nn::linear::ExactLinear;
-use crate::nn::{NORM_EPS, linear, norm::exact_batch_norm};
+use crate::nn::{NORM_EPS, linear, norm::ExactBatchNorm};
 use crate::ops::{self, Activation, LinearWeights};
 
 /// An affine map of the eigenvectors of a node.
@@ -29,7 +29,8 @@ impl EquivStable {
         let linear = match raw_norm {
             false => linear(frequencies, width, vb.pp("linear"))?,
             true => {
-                let norm = exact_batch_norm(frequencies, NORM_EPS, &vb.pp("raw_norm"))?;
+                let norm =
+                    ExactBatchNorm::new(frequencies, NORM_EPS, &vb.pp("raw_norm"))?.affine()?;
                 let map = ExactLinear::new(frequencies, width, &vb.pp("linear"))?;
                 map.after(&norm)?.finish()?
             }

@@ -8,7 +8,7 @@ use super::perceptron::widths;
 use crate::error::Result as EngineResult;
 use crate::graph::GraphBatch;
 use crate::nn::linear::ExactLinear;
-use crate::nn::{NORM_EPS, linear, norm::exact_batch_norm};
+use crate::nn::{NORM_EPS, linear, norm::ExactBatchNorm};
 use crate::ops::{self, Activation, LinearWeights};
 
 /// Maps rows of kernel values to columns of the node states.
@@ -40,7 +40,7 @@ impl KernelValues {
             if j > 0 || !raw_norm {
                 return linear(pair[0], pair[1], vb_layer);
             }
-            let norm = exact_batch_norm(values, NORM_EPS, &vb.pp("raw_norm"))?;
+            let norm = ExactBatchNorm::new(values, NORM_EPS, &vb.pp("raw_norm"))?.affine()?;
             let first = ExactLinear::new(pair[0], pair[1], &vb_layer)?;
             first.after(&norm)?.finish()
         };

@@ -9,9 +9,10 @@ use crate::encodings::SIGN_NET_EIGENVECTORS;
 use crate::error::Result as EngineResult;
 use crate::graph::GraphBatch;
 use crate::nn::linear::ExactLinear;
-use crate::nn::{NORM_EPS, norm::exact_batch_norm};
+use crate::nn::{NORM_EPS, norm::ExactBatchNorm};
 use crate::ops::{
-    self, Activation, LinearWeights, NeighbourSumInput, Reduction, neighbour_sum, segment_reduce,
+    self, Activation, Affine, LinearWeights, NeighbourSumInput, Reduction, neighbour_sum,
+    segment_reduce,
 };
 
 /// Sizes of a SignNet, as [`PositionalEncoderConfig`](super::PositionalEncoderConfig) names them.
@@ -25,12 +26,14 @@ pub(super) struct SignNetShape {
 }
 
 /// A layer of the graph isomorphism network: `MLP((1 + ε)·x_t + Σ x_s)` over the edges s → t, the
-/// perceptron being affine → ReLU → BatchNorm → affine, with the norm folded into its neighbour.
+/// perceptron being affine → ReLU → BatchNorm → affine, with all of the norm but its mean folded into
+/// its neighbour.
 #[derive(Debug, Clone)]
 struct GinLayer {
     /// 1 + ε, `[1]`.
     own: Tensor,
     input: LinearWeights,
+    centre: Affine,
     output: LinearWeights,
 }
 
@@ -40,7 +43,7 @@ pub(super) struct SignNet {
     frequencies: usize,
     pooling: SignInvariantPooling,
     layers: Vec<GinLayer>,
-    post: Vec<LinearWeights>,
+    post: Vec<(Option<Affine>, LinearWeights)>,
 }
 
 impl SignNet {
@@ -50,7 +53,7 @@ impl SignNet {
     /// `post.{j}.{weight,bias}` and after all but the last `post_norms.{j}.…`.
     pub(super) fn new(shape: &SignNetShape, dim: usize, vb: &VarBuilder<'_>) -> Result<Self> {
         let hidden = shape.hidden_dim;
-        let norm = |vb: VarBuilder<'_>| exact_batch_norm(hidden, NORM_EPS, &vb);
+        let norm = |vb: VarBuilder<'_>| ExactBatchNorm::new(hidden, NORM_EPS, &vb);
         let mut layers = Vec::with_capacity(shape.layers);
         for l in 0..shape.layers {
             let vb_layer = vb.pp("layers").pp(l);
@@ -58,15 +61,17 @@ impl SignNet {
             let last = l + 1 == shape.layers;
             let out = if last { shape.output_dim } else { hidden };
             let output = ExactLinear::new(hidden, out, &vb_layer.pp("output"))?;
-            let mut output = output.after(&norm(vb_layer.pp("norm"))?)?;
+            let (centre, rest) = norm(vb_layer.pp("norm"))?.centred()?;
+            let mut output = output.after(&rest)?;
             if !last {
-                output = output.before(&norm(vb.pp("norms").pp(l))?)?;
+                output = output.before(&norm(vb.pp("norms").pp(l))?.affine()?)?;
             }
             let eps = vb_layer.get(1, "eps")?.to_dtype(DType::F64)?;
             let own = (eps + 1.0)?.to_dtype(vb.dtype())?;
             layers.push(GinLayer {
                 own,
                 input: ExactLinear::new(width, hidden, &vb_layer.pp("input"))?.finish()?,
+                centre,
                 output: output.finish()?,
             });
         }
@@ -80,10 +85,13 @@ impl SignNet {
             let last = j + 1 == shape.post_layers;
             let out = if last { dim } else { hidden };
             let mut map = ExactLinear::new(width, out, &vb.pp("post").pp(j))?;
+            let mut centre = None;
             if let Some(before) = j.checked_sub(1) {
-                map = map.after(&norm(vb.pp("post_norms").pp(before))?)?;
+                let (of_mean, rest) = norm(vb.pp("post_norms").pp(before))?.centred()?;
+                map = map.after(&rest)?;
+                centre = Some(of_mean);
             }
-            post.push(map.finish()?);
+            post.push((centre, map.finish()?));
         }
         Ok(Self {
             frequencies: shape.frequencies,
@@ -121,7 +129,10 @@ impl SignNet {
             }
             SignInvariantPooling::Concatenate => invariant,
         };
-        for (j, map) in self.post.iter().enumerate() {
+        for (j, (centre, map)) in self.post.iter().enumerate() {
+            if let Some(centre) = centre {
+                states = centre.forward(&states)?;
+            }
             let activation = match j + 1 == self.post.len() {
                 true => Activation::Identity,
                 false => Activation::Relu,
@@ -151,6 +162,7 @@ impl SignNet {
             })?;
             let rows = gathered.reshape((nodes * 2 * slots, layer.input.in_dim()))?;
             let rows = ops::linear(&rows, &layer.input, Activation::Relu)?;
+            let rows = layer.centre.forward(&rows)?;
             let rows = ops::linear(&rows, &layer.output, Activation::Identity)?;
             states = rows.reshape((nodes, 2 * slots * layer.output.out_dim()))?;
         }
