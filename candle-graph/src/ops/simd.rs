@@ -65,8 +65,13 @@ pub(super) fn exp(x: f32) -> f32 {
     const LN2_LOW: f32 = -2.121_944_4e-4;
     const LOWEST: f32 = -87.336_54;
     const HIGHEST: f32 = 88.722_83;
+    // Adding it leaves a whole number in the low bits: rounding and conversion to an integer in one
+    // addition, where `as i32` would compile to checks of the range.
+    const ROUND: f32 = 12_582_912.0;
     let bounded = x.clamp(LOWEST, HIGHEST);
-    let n = (bounded * LOG2_E).round_ties_even();
+    let rounded = bounded * LOG2_E + ROUND;
+    let n = rounded - ROUND;
+    let k = rounded.to_bits().wrapping_sub(ROUND.to_bits()) as i32;
     let r = bounded - n * LN2_HIGH - n * LN2_LOW;
     // Taylor coefficients of (e^r − 1 − r)/r² up to r⁵, fitted for |r| ≤ ln 2 / 2.
     let p = 1.987_569_1e-4;
@@ -76,13 +81,12 @@ pub(super) fn exp(x: f32) -> f32 {
     let p = p * r + 1.666_666_5e-1;
     let p = p * r + 0.5;
     let y = p * r * r + r + 1.0;
-    // 2ⁿ in two factors, as n may be 128 and half of it always is a normal exponent.
-    let half = (n * 0.5).round_ties_even();
-    let power = |k: f32| f32::from_bits((((k + 127.0) as i32) as u32) << 23);
-    let y = y * power(half) * power(n - half);
+    // 2ᵏ in two factors, as k may be 128 and half of it always is a normal exponent.
+    let half = k >> 1;
+    let power = |k: i32| f32::from_bits((k.wrapping_add(127) as u32) << 23);
+    let y = y * power(half) * power(k.wrapping_sub(half));
     let y = if x < LOWEST { 0.0 } else { y };
-    let y = if x > HIGHEST { f32::INFINITY } else { y };
-    if x.is_nan() { x } else { y }
+    if x > HIGHEST { f32::INFINITY } else { y }
 }
 
 #[cfg(test)]
