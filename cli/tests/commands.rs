@@ -52,6 +52,45 @@ fn convert_tells_what_it_did_and_spares_what_is_there() {
 }
 
 #[test]
+fn convert_of_options_alone_writes_the_configuration() {
+    let folder = TempDir::new().unwrap();
+    let (options, output) = (folder.path().join("zinc.yaml"), folder.path().join("zinc"));
+    let yaml = "
+dataset: {format: PyG-ZINC, name: subset, task: graph, task_type: regression, node_encoder: True,
+  node_encoder_name: TypeDictNode+RWSE, node_encoder_num_types: 28, node_encoder_bn: False,
+  edge_encoder: True, edge_encoder_name: TypeDictEdge, edge_encoder_num_types: 4,
+  edge_encoder_bn: False}
+posenc_RWSE: {enable: True, kernel: {times_func: 'range(1,21)'}, model: Linear, dim_pe: 28,
+  raw_norm_type: BatchNorm}
+model: {type: GPSModel, graph_pooling: add}
+gt: {layer_type: GINE+Transformer, layers: 10, n_heads: 4, dim_hidden: 64, residual: False}
+gnn: {head: san_graph, dim_inner: 64}
+";
+    std::fs::write(&options, yaml).unwrap();
+    let convert = |options: &std::path::Path| {
+        let mut command = program();
+        command.args(["convert", "--from", "graphgym", "--options"]);
+        command.arg(options).arg("--output").arg(&output);
+        run_command(&mut command, b"")
+    };
+    let text = convert(&options).ok();
+    assert!(text.contains("note: option `gt.residual`"), "{text}");
+    assert!(text.contains("gps without weights"), "{text}");
+    assert_eq!(listing(&output), ["config.json"]);
+    let config = std::fs::read(output.join("config.json")).unwrap();
+    let config: Value = serde_json::from_slice(&config).unwrap();
+    assert_eq!(config["model_type"], "gps");
+    assert_eq!(config["encodings"][0]["kind"], "rwse");
+    assert_eq!(config["features"]["node"]["tables"], json!([28]));
+
+    convert(&options).fails(1, &["config.json", "--force"]);
+    std::fs::remove_dir_all(&output).unwrap();
+    std::fs::write(&options, yaml.replace("layers: 10", "layer: 10")).unwrap();
+    convert(&options).fails(1, &["zinc.yaml", "`gt.layer` (did you mean `gt.layers`?)"]);
+    assert!(!output.exists());
+}
+
+#[test]
 fn inspect_tells_what_the_model_is() {
     let text = run!("inspect", "--model", model()).ok();
     for part in [

@@ -315,12 +315,15 @@ fn unknown_options_are_refused_with_the_one_that_was_meant() {
     );
 }
 
+/// A configuration, changes of its options, the option that is refused, a part of the reason.
+type Refused<'a> = (&'a str, &'a [(&'a str, Value)], &'a str, &'a str);
+
 #[test]
 fn what_the_official_code_cannot_run_is_refused_by_name() {
     let gps = "GPS/zinc-GPS+RWSE";
     let stable = "GPS/zinc-GPS-ESLapPE";
     let biased = "GPS/zinc-GPSwGraphormer+VN";
-    let rows: &[(&str, &[(&str, Value)], &str, &str)] = &[
+    let rows: &[Refused] = &[
         (
             gps,
             &[("gt.layer_norm", json!(true))],

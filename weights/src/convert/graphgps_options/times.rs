@@ -100,6 +100,7 @@ fn range(text: &str) -> std::result::Result<Vec<u32>, String> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::range;
 
     #[test]
