@@ -26,8 +26,8 @@ use candle_core::{Result, Tensor};
 use candle_graph::encodings::EncodingPlan;
 use candle_graph::graph::{GraphBatch, InputSchema};
 use candle_graph::nn::{
-    Attention, GraphLayerNorm, MessageInput, MessagePassing, MessagePassingConfig, batch_norm,
-    linear,
+    Attention, AttentionConfig, BigBirdLayout, GraphLayerNorm, MessageInput, MessagePassing,
+    MessagePassingConfig, batch_norm, linear,
 };
 use candle_graph::ops::{self, Activation, Affine, LinearWeights, residual_affine};
 use candle_nn::VarBuilder;
@@ -243,6 +243,16 @@ impl GraphModel for Gps {
 
     fn has_pair_state(&self) -> bool {
         self.config.input.node_encoder.bias_heads().is_some()
+    }
+
+    fn depends_on_batch(&self) -> bool {
+        matches!(
+            self.config.attention,
+            Some(AttentionConfig::BigBird {
+                layout: BigBirdLayout::Batch,
+                ..
+            })
+        )
     }
 
     fn prediction_level(&self) -> PredictionLevel {

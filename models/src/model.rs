@@ -23,6 +23,12 @@ pub trait GraphModel: Send + Sync + fmt::Debug {
     /// sum of n².
     fn has_pair_state(&self) -> bool;
 
+    /// Whether the result for a graph depends on the graphs that it shares a batch with. Only
+    /// configurations that repeat the official code's padding say so.
+    fn depends_on_batch(&self) -> bool {
+        false
+    }
+
     /// What the predictions are for.
     fn prediction_level(&self) -> PredictionLevel;
 

@@ -1,12 +1,15 @@
 //! Running a model over graphs.
 
 use std::borrow::Borrow;
+use std::ops::Range;
 use std::sync::Arc;
 
 use candle_core::{DType, Device, Tensor};
 use candle_graph::encodings::GraphEncoding;
 use candle_graph::graph::{BatchBudget, Graph, GraphBatch, Offsets};
+use candle_graph::ops::reference_is_forced;
 use candle_graph::{Error, Result};
+use rayon::prelude::*;
 
 use crate::{GraphModel, PredictionLevel, Trace};
 
@@ -141,9 +144,46 @@ impl Predictor {
 
     /// Runs one batch with precomputed encodings.
     ///
+    /// On the CPU, a batch of many small graphs is cut into parts that run side by side, each on one
+    /// thread: threads then meet once a batch instead of at every operation. The cut depends on the
+    /// graphs alone, so that results do not depend on the number of threads.
+    ///
     /// # Errors
     /// As [`batch`](Self::batch), and failing tensor operations.
-    pub fn run_batch<G: AsRef<Graph>, E: Borrow<GraphEncoding>>(
+    pub fn run_batch<G: AsRef<Graph> + Sync, E: Borrow<GraphEncoding> + Sync>(
+        &self,
+        graphs: &[G],
+        encodings: &[E],
+        first: usize,
+        want: Want,
+    ) -> Result<Vec<Output>> {
+        let whole = !self.device.is_cpu()
+            || self.model.depends_on_batch()
+            || reference_is_forced()
+            || graphs.len() != encodings.len();
+        let parts = match whole {
+            true => Vec::new(),
+            false => parts(graphs),
+        };
+        if parts.len() < 2 {
+            return self.run_part(graphs, encodings, first, want);
+        }
+        let outputs: Vec<Result<Vec<Output>>> = parts
+            .into_par_iter()
+            .map(|part| {
+                let first = first.saturating_add(part.start);
+                self.run_part(&graphs[part.clone()], &encodings[part], first, want)
+            })
+            .collect();
+        let mut all = Vec::with_capacity(graphs.len());
+        for part in outputs {
+            all.extend(part?);
+        }
+        Ok(all)
+    }
+
+    /// Runs graphs as one batch.
+    fn run_part<G: AsRef<Graph>, E: Borrow<GraphEncoding>>(
         &self,
         graphs: &[G],
         encodings: &[E],
@@ -169,6 +209,28 @@ impl Predictor {
         };
         split(&tensor, level, &batch)
     }
+}
+
+/// Nodes of a part of a batch: enough rows for matrix products to run at full speed, few enough for
+/// the states of a layer to stay in a core's cache.
+const PART_NODES: usize = 256;
+
+/// Cuts `graphs` into runs of at most [`PART_NODES`] nodes; a larger graph is a part by itself.
+fn parts<G: AsRef<Graph>>(graphs: &[G]) -> Vec<Range<usize>> {
+    let mut parts = Vec::new();
+    let (mut start, mut nodes) = (0, 0usize);
+    for (at, graph) in graphs.iter().enumerate() {
+        let size = graph.as_ref().num_nodes();
+        if at > start && nodes.saturating_add(size) > PART_NODES {
+            parts.push(start..at);
+            (start, nodes) = (at, 0);
+        }
+        nodes = nodes.saturating_add(size);
+    }
+    if start < graphs.len() {
+        parts.push(start..graphs.len());
+    }
+    parts
 }
 
 /// What a run is to give.

@@ -20,6 +20,12 @@ pub fn force_reference<R>(body: impl FnOnce() -> R) -> R {
     body()
 }
 
+/// Whether [`force_reference`] is at work on this thread. Work that is handed to other threads does
+/// not inherit it.
+pub fn reference_is_forced() -> bool {
+    REFERENCE_ONLY.get()
+}
+
 /// Whether the fused CPU path may take these tensors: f32, on the CPU, without gradients to track.
 pub(super) fn fused_on_cpu<'a>(tensors: impl IntoIterator<Item = &'a Tensor>) -> bool {
     !REFERENCE_ONLY.get()

@@ -32,7 +32,7 @@ pub(crate) mod test_data;
 
 pub use activation::Activation;
 pub use attention::{AttentionInput, attention};
-pub use dispatch::force_reference;
+pub use dispatch::{force_reference, reference_is_forced};
 pub use gated_sum::{GatedSumInput, GatedSumOutput, gated_sum};
 pub use linear::{LinearWeights, linear};
 pub use linear_attention::{FeatureMap, LinearAttentionInput, linear_attention};
