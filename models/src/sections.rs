@@ -3,10 +3,11 @@
 
 use candle_core::Tensor;
 use candle_graph::encodings::EncodingPlan;
-use candle_graph::graph::{GraphBatch, InputSchema};
+use candle_graph::graph::{FeatureSchema, GraphBatch, InputSchema};
 use candle_graph::nn::{
     AttentionConfig, FeatureEncoder, FeatureEncoderConfig, Head, HeadConfig, MessagePassingConfig,
-    NodeEncoder, NodeEncoderConfig, Pooling, batch_norm, linear, linear_no_bias, pool,
+    NodeEncoder, NodeEncoderConfig, Pooling, PositionalEncoderConfig, batch_norm, linear,
+    linear_no_bias, pool,
 };
 use candle_graph::ops::{self, Activation, Affine, LinearWeights, normalise_rows};
 use candle_nn::VarBuilder;
@@ -81,13 +82,39 @@ impl InputConfig {
     /// # Errors
     /// The first option that rules a model out.
     pub(crate) fn check(&self, width: usize) -> Result<(), ConfigError> {
+        if let Some(pre) = &self.pre_layers {
+            check_sizes(&[
+                ("input.pre_layers.input_dim", pre.input_dim),
+                ("input.pre_layers.layers", pre.layers),
+            ])?;
+        }
         let encoder = &self.node_encoder;
         let states = self.pre_layers.as_ref().map_or(width, |pre| pre.input_dim);
+        let features = encoder.features.check();
+        features.map_err(|error| ConfigError::within("input.node_encoder.features", error))?;
         let checked = encoder.check(states);
         checked.map_err(|error| ConfigError::new("input.node_encoder", error.to_string()))?;
         if let Some(edge_encoder) = &self.edge_encoder {
             let checked = edge_encoder.check();
             checked.map_err(|invalid| ConfigError::within("input.edge_encoder", invalid))?;
+            if *edge_encoder == FeatureEncoderConfig::None {
+                return Err(ConfigError::new(
+                    "input.edge_encoder",
+                    "`none` makes no edge states; leave the option out",
+                ));
+            }
+            let categories = matches!(
+                edge_encoder.schema(width),
+                FeatureSchema::Categorical { .. }
+                    | FeatureSchema::ClampedCategorical { .. }
+                    | FeatureSchema::Ignored
+            );
+            if encoder.edge_schema().is_some() && !categories {
+                return Err(ConfigError::new(
+                    "input.edge_encoder",
+                    "it reads real numbers, but GraphormerBias reads the categories of edges",
+                ));
+            }
         }
         if !(self.norm_eps.is_finite() && self.norm_eps >= 0.0) {
             return Err(ConfigError::new(
@@ -95,13 +122,34 @@ impl InputConfig {
                 "it must be finite and not negative",
             ));
         }
-        if let Some(pre) = &self.pre_layers {
-            check_sizes(&[
-                ("input.pre_layers.input_dim", pre.input_dim),
-                ("input.pre_layers.layers", pre.layers),
-            ])?;
-        }
         Ok(())
+    }
+
+    /// Whether the node encoder gives every graph a token.
+    fn has_graph_token(&self) -> bool {
+        let mut positional = self.node_encoder.positional.iter();
+        positional.any(|encoder| {
+            matches!(
+                encoder,
+                PositionalEncoderConfig::Graphormer {
+                    graph_token: true,
+                    ..
+                }
+            )
+        })
+    }
+
+    /// Refuses what only plain attention among all nodes can use, for `family`, which has none.
+    pub(crate) fn check_no_attention(&self, family: &str) -> Result<(), ConfigError> {
+        let refuse = |what: &str| {
+            let problem = format!("{family} cannot use {what}");
+            Err(ConfigError::new("input.node_encoder", problem))
+        };
+        match (self.node_encoder.bias_heads(), self.has_graph_token()) {
+            (Some(_), _) => refuse("an attention bias"),
+            (None, true) => refuse("a graph token"),
+            (None, false) => Ok(()),
+        }
     }
 
     /// Checks that `attention` can use the bias that the node encoder makes, if it makes one.
@@ -129,12 +177,15 @@ impl InputConfig {
     /// `edge_width`.
     pub(crate) fn schema(&self, width: usize, edge_width: usize) -> InputSchema {
         let states = self.pre_layers.as_ref().map_or(width, |pre| pre.input_dim);
-        let edge = self.edge_encoder.as_ref().map(|e| e.schema(edge_width));
+        let encoder = self.edge_encoder.as_ref();
+        let edge = match encoder.map(|e| e.schema(edge_width)) {
+            // One row for every edge leaves the features to the node encoder.
+            None | Some(FeatureSchema::Ignored) => self.node_encoder.edge_schema(),
+            read => read,
+        };
         InputSchema {
             node: self.node_encoder.schema(states),
-            edge: edge
-                .or_else(|| self.node_encoder.edge_schema())
-                .unwrap_or_default(),
+            edge: edge.unwrap_or_default(),
         }
     }
 
@@ -145,9 +196,15 @@ impl InputConfig {
 }
 
 impl OutputConfig {
-    /// Checks the sizes for node states of `width`.
-    pub(crate) fn check(&self, width: usize) -> Result<(), ConfigError> {
+    /// Checks the sizes for node states of `width`, and that `input` makes what pooling takes.
+    pub(crate) fn check(&self, width: usize, input: &InputConfig) -> Result<(), ConfigError> {
         check_sizes(&[("output.dim", self.dim)])?;
+        if self.pooling == Pooling::GraphToken && !input.has_graph_token() {
+            return Err(ConfigError::new(
+                "output.pooling",
+                "the node encoder makes no graph token",
+            ));
+        }
         let head = self.head.check(width, self.dim);
         head.map_err(|invalid| ConfigError::within("output.head", invalid))
     }
@@ -182,6 +239,12 @@ pub(crate) fn check_message_passing(
         return Err(ConfigError::new(
             "input.edge_encoder",
             "the message passing reads edge states, so the model needs an edge encoder",
+        ));
+    }
+    if input.node_encoder.has_positions() && !layer.takes_positions() {
+        return Err(ConfigError::new(
+            option,
+            "EquivStable positions scale the messages of GINE or GatedGCN; others cannot use them",
         ));
     }
     Ok(())

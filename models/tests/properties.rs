@@ -12,34 +12,18 @@ mod support;
 
 use candle_core::DType;
 use candle_graph::encodings::{
-    CacheOptions, EncodingCache, EncodingPlan, EncodingRecipe, GraphEncoding, Level, RRWP_PAIR,
-    Rwse,
+    CacheOptions, EncodingCache, EncodingPlan, EncodingRecipe, RRWP_PAIR, Rwse,
 };
 use candle_graph::graph::{BatchBudget, Graph, GraphBatch, GraphBuilder, InputSchema};
 use candle_graph::nn::DegreeScaler;
 use candle_graph::ops::force_reference;
-use candle_graph_models::{Predictor, Trace, Want};
+use candle_graph_models::{Trace, Want};
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
 
 use support::*;
 
 const STRUCTURE: f64 = 1e-11;
 const FUSED: f64 = 5e-5;
-
-fn cases(cases: u32) -> ProptestConfig {
-    ProptestConfig {
-        cases,
-        rng_seed: RngSeed::Fixed(20_260_417),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    }
-}
-
-fn build(specs: &[GraphSpec], predictor: &Predictor) -> Vec<Graph> {
-    let schema = predictor.model().input_schema();
-    specs.iter().map(|s| s.build(schema)).collect()
-}
 
 fn any_budget() -> impl Strategy<Value = BatchBudget> {
     // 9 nodes are the largest of `any_graph`: every budget takes every graph.
@@ -48,50 +32,6 @@ fn any_budget() -> impl Strategy<Value = BatchBudget> {
         max_nodes,
         max_pairs,
     })
-}
-
-/// Node `i` becomes `new_of_old[i]`, in the rows of a table.
-fn moved_rows<T: Copy + Default>(rows: &[T], width: usize, new_of_old: &[u32]) -> Vec<T> {
-    let mut out = vec![T::default(); rows.len()];
-    for (row, &new) in rows.chunks_exact(width).zip(new_of_old) {
-        let at = new as usize * width;
-        out[at..at + width].copy_from_slice(row);
-    }
-    out
-}
-
-/// What a model must give for the renumbered graph.
-fn moved(values: &Values, new_of_old: &[u32], node_predictions: bool) -> Values {
-    let outputs = values.prediction.len() / new_of_old.len();
-    Values {
-        nodes: moved_rows(&values.nodes, values.width, new_of_old),
-        width: values.width,
-        prediction: match node_predictions {
-            true => moved_rows(&values.prediction, outputs, new_of_old),
-            false => values.prediction.clone(),
-        },
-    }
-}
-
-/// What an encoding must be for the renumbered graph.
-fn moved_encoding(encoding: &GraphEncoding, new_of_old: &[u32]) -> GraphEncoding {
-    let n = new_of_old.len();
-    let mut out = encoding.clone();
-    for array in &mut out.arrays {
-        let of_rows: Vec<u32> = match array.level {
-            Level::Graph => vec![0],
-            Level::Node => new_of_old.to_vec(),
-            Level::Pair => (0..n * n)
-                .map(|pair| new_of_old[pair / n] * n as u32 + new_of_old[pair % n])
-                .collect(),
-        };
-        array.data = moved_rows(&array.data, array.width, &of_rows);
-    }
-    out
-}
-
-fn node_predictions(predictor: &Predictor) -> bool {
-    predictor.model().prediction_level() == candle_graph_models::PredictionLevel::Node
 }
 
 proptest! {

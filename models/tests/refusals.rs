@@ -12,7 +12,7 @@ fn config(change: impl FnOnce(&mut Value)) -> ModelConfig {
     let mut model = json!({
         "hidden_dim": 4, "layers": 1, "heads": 2, "output_dim": 1, "rrwp": {"steps": 3},
         "node_encoder": {"kind": "embedding", "tables": [3]},
-        "attention": {"full": false}, "head": {"kind": "graph", "layers": 2},
+        "attention": {"full": false}, "pooling": "mean", "head": {"kind": "graph", "layers": 2},
     });
     change(&mut model);
     serde_json::from_value(json!({"model_type": "grit", "model": model})).unwrap()
@@ -38,6 +38,7 @@ fn sizes_out_of_range_are_refused_by_the_name_of_their_option() {
         ("/output_dim", json!(huge), "output_dim"),
         ("/rrwp/steps", json!(0), "rrwp.steps"),
         ("/rrwp/steps", json!(huge), "rrwp.steps"),
+        ("/pooling", json!("graph_token"), "pooling"),
         ("/head/layers", json!(0), "head.layers"),
         ("/head/layers", json!(huge), "head.layers"),
         (

@@ -57,8 +57,7 @@ impl GpsConfig {
     pub fn check(&self) -> Result<(), ConfigError> {
         check_sizes(&[("hidden_dim", self.hidden_dim), ("layers", self.layers)])?;
         self.input.check(self.hidden_dim)?;
-        self.output.check(self.hidden_dim)?;
-        let encoder = &self.input.node_encoder;
+        self.output.check(self.hidden_dim, &self.input)?;
         if self.local.is_none() && self.attention.is_none() {
             return Err(ConfigError::new(
                 "local",
@@ -68,10 +67,10 @@ impl GpsConfig {
         if let Some(local) = &self.local {
             check_message_passing("local", local, self.hidden_dim, &self.input)?;
         }
-        if encoder.has_positions() && !self.local.as_ref().is_some_and(|l| l.takes_positions()) {
+        if self.local.is_none() && self.input.node_encoder.has_positions() {
             return Err(ConfigError::new(
                 "local",
-                "EquivStable positions scale the messages of GINE or GatedGCN; others cannot use them",
+                "EquivStable positions scale messages, and there is no message passing",
             ));
         }
         if let Some(attention) = &self.attention {

@@ -37,8 +37,9 @@ impl GraphormerConfig {
         let checked = attention.check(self.hidden_dim);
         checked.map_err(|invalid| ConfigError::new("heads", invalid.problem))?;
         self.input.check(self.hidden_dim)?;
-        self.output.check(self.hidden_dim)?;
-        self.input.check_bias(Some(&attention))?;
+        self.output.check(self.hidden_dim, &self.input)?;
+        let bias = self.input.check_bias(Some(&attention));
+        bias.map_err(|error| ConfigError::new("heads", error.problem))?;
         if self.input.node_encoder.has_positions() {
             return Err(ConfigError::new(
                 "input.node_encoder",

@@ -131,6 +131,9 @@ impl GritConfig {
                 "it must be finite and not negative",
             ));
         }
+        if self.pooling == Pooling::GraphToken {
+            return Err(ConfigError::new("pooling", "GRIT has no graph token"));
+        }
         let head = self.head.check(self.hidden_dim, self.output_dim);
         head.map_err(|invalid| ConfigError::within("head", invalid))?;
         let node = self.node_encoder.check();

@@ -37,7 +37,7 @@ impl MpnnConfig {
     pub fn check(&self) -> Result<(), ConfigError> {
         check_sizes(&[("hidden_dim", self.hidden_dim), ("layers", self.layers)])?;
         self.input.check(self.hidden_dim)?;
-        self.output.check(self.hidden_dim)?;
+        self.output.check(self.hidden_dim, &self.input)?;
         check_message_passing("layer", &self.layer, self.hidden_dim, &self.input)?;
         if let MessagePassingConfig::GatedGcn { residual, .. } = self.layer
             && residual != self.residual
@@ -47,13 +47,7 @@ impl MpnnConfig {
                 format!("{residual}, but `residual` is {}", self.residual),
             ));
         }
-        if self.input.node_encoder.bias_heads().is_some() {
-            return Err(ConfigError::new(
-                "input.node_encoder",
-                "a message passing network has no attention that could use an attention bias",
-            ));
-        }
-        Ok(())
+        self.input.check_no_attention("a message passing network")
     }
 
     /// The features that the model reads.

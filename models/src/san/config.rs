@@ -46,8 +46,8 @@ impl SanConfig {
         let checked = heads.check(self.hidden_dim);
         checked.map_err(|invalid| ConfigError::new("heads", invalid.problem))?;
         self.input.check(self.hidden_dim)?;
-        self.output.check(self.hidden_dim)?;
-        self.input.check_bias(None)?;
+        self.output.check(self.hidden_dim, &self.input)?;
+        self.input.check_no_attention("SAN")?;
         if self.input.edge_encoder.is_none() {
             return Err(ConfigError::new(
                 "input.edge_encoder",

@@ -1,17 +1,38 @@
 //! Random models and graphs for the property tests.
+// Every test program uses its part.
+#![allow(dead_code, unused_imports)]
 
+use proptest::test_runner::{Config, RngSeed};
+
+mod gps_models;
 mod graphs;
 mod models;
+mod renumbered;
 mod run;
+mod weights;
+
+pub(crate) use gps_models::{GpsSpec, any_gps_model, any_sign_net};
 
 pub(crate) use graphs::{
     GraphSpec, any_graph, any_graphs, disjoint_union, dyadic_graph, large_graph, permutation,
     reachable, unusual_graphs,
 };
-pub(crate) use models::{Weights, any_model};
+pub(crate) use models::any_model;
+pub(crate) use renumbered::{moved, moved_encoding, node_predictions};
 pub(crate) use run::{
-    Values, assert_bit_equal, assert_near, compute, evaluate, output_bits, predict_all,
+    Values, assert_bit_equal, assert_near, build, compute, evaluate, output_bits, predict_all,
 };
+pub(crate) use weights::Weights;
+
+/// So many cases, the same in every run.
+pub(crate) fn cases(cases: u32) -> Config {
+    Config {
+        cases,
+        rng_seed: RngSeed::Fixed(20_260_417),
+        failure_persistence: None,
+        ..Config::default()
+    }
+}
 
 /// SplitMix64: a stream of numbers that a seed fixes.
 pub(crate) struct Stream(u64);

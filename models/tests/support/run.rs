@@ -5,6 +5,8 @@ use candle_graph::encodings::GraphEncoding;
 use candle_graph::graph::{BatchBudget, Graph};
 use candle_graph_models::{Output, PredictionLevel, Predictor, Trace};
 
+use super::GraphSpec;
+
 /// What a model gives for one graph, in full precision.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Values {
@@ -14,6 +16,12 @@ pub(crate) struct Values {
     pub(crate) width: usize,
     /// Predictions, `[1, nodes or pairs, outputs]`.
     pub(crate) prediction: Vec<f64>,
+}
+
+/// The graphs with the features that the model reads.
+pub(crate) fn build(specs: &[GraphSpec], predictor: &Predictor) -> Vec<Graph> {
+    let schema = predictor.model().input_schema();
+    specs.iter().map(|s| s.build(schema)).collect()
 }
 
 pub(crate) fn compute(predictor: &Predictor, graphs: &[Graph]) -> Vec<GraphEncoding> {

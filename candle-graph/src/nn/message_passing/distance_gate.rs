@@ -2,6 +2,7 @@
 
 use candle_core::{Result, Tensor, bail};
 use candle_nn::VarBuilder;
+use candle_nn::ops::sigmoid;
 
 use crate::graph::Adjacency;
 use crate::nn::linear;
@@ -40,7 +41,8 @@ impl DistanceGate {
         let distances = squared_distances(positions, adjacency)?;
         let hidden = ops::linear(&distances, &self.mlp[0], self.activation)?;
         let logits = ops::linear(&hidden, &self.mlp[1], Activation::Identity)?;
-        // The logistic function by way of tanh, which has a gradient and saturates without overflow.
-        ((logits * 0.5)?.tanh()? + 1.0)? * 0.5
+        // GatedGCN divides by the sum of gates and 1e-6: small gates need all their digits, which
+        // the logistic function by way of tanh would not have.
+        sigmoid(&logits)
     }
 }

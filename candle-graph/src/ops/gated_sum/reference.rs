@@ -1,6 +1,7 @@
 //! Gated sums in plain candle tensors.
 
 use candle_core::{Result, Tensor};
+use candle_nn::ops::sigmoid;
 
 use super::{GATE_EPS, GatedSumInput, GatedSumOutput};
 use crate::ops::neighbourhood::{of_sources, of_targets};
@@ -11,8 +12,8 @@ pub(super) fn forward(input: &GatedSumInput<'_>) -> Result<GatedSumOutput> {
     let ends =
         (of_targets(input.gate_target, adjacency)? + of_sources(input.gate_source, adjacency)?)?;
     let edges = (ends + linear(input.edge_states, input.gate_edge, Activation::Identity)?)?;
-    // The logistic function by way of tanh, which has a gradient and saturates without overflow.
-    let gates = (((&edges * 0.5)?.tanh()? + 1.0)? * 0.5)?;
+    // Gates of 1e-7 count beside GATE_EPS; by way of tanh they would have no correct digit.
+    let gates = sigmoid(&edges)?;
     let gates = match input.weights {
         Some(weights) => gates.broadcast_mul(weights)?,
         None => gates,

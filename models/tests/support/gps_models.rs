@@ -1,0 +1,551 @@
+//! Random configurations of the families of GraphGPS.
+
+use candle_core::{DType, Device};
+use candle_graph::encodings::{EigvecNorm, Electrostatic, Graphormer, HeatKernel, LapPe, Rwse};
+use candle_graph::nn::{
+    AttentionConfig, BigBirdLayout, EigenvectorSet, FeatureEncoderConfig, KernelEncoder,
+    MessagePassingConfig, NodeEncoderConfig, Pooling, PositionalEncoderConfig, SanWeighting,
+    SignInvariantPooling,
+};
+use candle_graph::spectral::LaplacianNorm;
+use candle_graph_models::gps::{GpsConfig, GpsNorm};
+use candle_graph_models::graphormer::GraphormerConfig;
+use candle_graph_models::mpnn::MpnnConfig;
+use candle_graph_models::san::SanConfig;
+use candle_graph_models::sections::{InputConfig, OutputConfig, PreLayersConfig};
+use candle_graph_models::{ModelConfig, Predictor};
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::{select, subsequence};
+
+use super::Weights;
+use super::models::{any_activation, any_encoder, any_head};
+
+/// A configuration and the seed of its weights.
+#[derive(Debug, Clone)]
+pub(crate) struct GpsSpec {
+    pub(crate) config: ModelConfig,
+    pub(crate) seed: u64,
+}
+
+impl GpsSpec {
+    /// The model on the CPU.
+    pub(crate) fn build(&self, dtype: DType) -> Predictor {
+        let vb = Weights::Any.draw(self.seed, 1, dtype);
+        Predictor::new(self.config.build(vb).unwrap(), Device::Cpu)
+    }
+
+    pub(crate) fn input(&mut self) -> &mut InputConfig {
+        match &mut self.config {
+            ModelConfig::Gps(config) => &mut config.input,
+            ModelConfig::Mpnn(config) => &mut config.input,
+            ModelConfig::San(config) => &mut config.input,
+            ModelConfig::Graphormer(config) => &mut config.input,
+            other => panic!("{} is another family", other.model_type()),
+        }
+    }
+
+    pub(crate) fn output(&mut self) -> &mut OutputConfig {
+        match &mut self.config {
+            ModelConfig::Gps(config) => &mut config.output,
+            ModelConfig::Mpnn(config) => &mut config.output,
+            ModelConfig::San(config) => &mut config.output,
+            ModelConfig::Graphormer(config) => &mut config.output,
+            other => panic!("{} is another family", other.model_type()),
+        }
+    }
+
+    /// The same with one kind of edge along the shortest paths of Graphormer: which of several
+    /// shortest paths counts depends on the order of the edges, as documented, and then makes no
+    /// difference.
+    pub(crate) fn with_one_edge_type(mut self) -> Self {
+        let input = self.input();
+        for encoder in &mut input.node_encoder.positional {
+            if let PositionalEncoderConfig::Graphormer { edge_types, .. } = encoder {
+                *edge_types = 1;
+                if let Some(FeatureEncoderConfig::Embedding { tables }) = &mut input.edge_encoder {
+                    *tables = vec![1];
+                }
+            }
+        }
+        self
+    }
+
+    /// The same with blocks of BigBird that hold every graph of the tests. The nodes of a graph are
+    /// cut into blocks in their order, so that otherwise the result depends on it.
+    pub(crate) fn with_one_block(mut self) -> Self {
+        if let ModelConfig::Gps(GpsConfig {
+            attention: Some(AttentionConfig::BigBird { block_size, .. }),
+            ..
+        }) = &mut self.config
+        {
+            *block_size = 64;
+        }
+        self
+    }
+}
+
+/// What the positional encoders of one model are made of.
+#[derive(Debug, Clone)]
+struct Positional {
+    lap_pe: PositionalEncoderConfig,
+    kernels: [PositionalEncoderConfig; 3],
+    sign_net: PositionalEncoderConfig,
+    equiv_stable: PositionalEncoderConfig,
+    graphormer: PositionalEncoderConfig,
+    /// Which of these seven.
+    chosen: Vec<usize>,
+    turned: bool,
+}
+
+/// What a family lets the encoders be.
+struct Limits {
+    /// EquivStableLapPE.
+    positions: bool,
+    /// Heads of the softmax attention that reads a bias.
+    bias_heads: Option<usize>,
+    /// Graph tokens.
+    tokens: bool,
+}
+
+impl Positional {
+    /// The encoders, less what `limits` exclude.
+    fn list(&self, limits: &Limits) -> Vec<PositionalEncoderConfig> {
+        let [walks, heat, potential] = self.kernels.clone();
+        let mut all = [
+            self.lap_pe.clone(),
+            walks,
+            heat,
+            potential,
+            self.sign_net.clone(),
+            self.equiv_stable.clone(),
+            self.graphormer.clone(),
+        ];
+        let positions = limits.positions && self.chosen.contains(&5);
+        if let PositionalEncoderConfig::Graphormer {
+            recipe,
+            heads,
+            graph_token,
+            ..
+        } = &mut all[6]
+        {
+            *graph_token &= limits.tokens && !positions;
+            match limits.bias_heads {
+                Some(of_attention) => *heads = of_attention,
+                None => recipe.degrees_only = true,
+            }
+        }
+        let chosen = self.chosen.iter().filter(|&&at| at != 5 || positions);
+        let mut list: Vec<_> = chosen.map(|&at| all[at].clone()).collect();
+        // Behind a graph token there may be no other encoder.
+        if self.turned && !has_token(&list) {
+            list.reverse();
+        }
+        list
+    }
+}
+
+fn has_token(encoders: &[PositionalEncoderConfig]) -> bool {
+    let token = |encoder: &_| {
+        matches!(
+            encoder,
+            PositionalEncoderConfig::Graphormer {
+                graph_token: true,
+                ..
+            }
+        )
+    };
+    encoders.iter().any(token)
+}
+
+fn any_lap_pe_recipe() -> impl Strategy<Value = LapPe> {
+    use LaplacianNorm::{None, Rw, RwLowerTriangle, Sym};
+    let laplacian = select(vec![None, Sym, Rw, RwLowerTriangle]);
+    let scaling = select(EigvecNorm::ALL.to_vec());
+    (1usize..6, laplacian, scaling).prop_map(|(frequencies, laplacian_norm, eigvec_norm)| LapPe {
+        frequencies,
+        laplacian_norm,
+        eigvec_norm,
+    })
+}
+
+fn any_set() -> impl Strategy<Value = EigenvectorSet> {
+    prop_oneof![
+        (1usize..4).prop_map(|layers| EigenvectorSet::DeepSet { layers }),
+        (0usize..2, 1usize..3)
+            .prop_map(|(layers, heads)| EigenvectorSet::Transformer { layers, heads }),
+    ]
+}
+
+fn any_kernel_encoder() -> impl Strategy<Value = KernelEncoder> {
+    prop_oneof![
+        Just(KernelEncoder::Linear),
+        (1usize..4).prop_map(|layers| KernelEncoder::Mlp { layers }),
+    ]
+}
+
+/// RWSE, heat kernels, electrostatics.
+fn any_kernels() -> impl Strategy<Value = [PositionalEncoderConfig; 3]> {
+    let times = proptest::collection::vec(1u32..9, 1..5);
+    let part = || (1usize..3, any_kernel_encoder(), any::<bool>());
+    (times, [part(), part(), part()]).prop_map(|(times, parts)| {
+        let [walks, heat, potential] = parts;
+        [
+            PositionalEncoderConfig::Rwse {
+                recipe: Rwse {
+                    times: times.iter().map(|&t| t as usize).collect(),
+                },
+                dim: walks.0,
+                encoder: walks.1,
+                raw_norm: walks.2,
+            },
+            PositionalEncoderConfig::HeatKernel {
+                recipe: HeatKernel { times },
+                dim: heat.0,
+                encoder: heat.1,
+                raw_norm: heat.2,
+            },
+            PositionalEncoderConfig::Electrostatic {
+                recipe: Electrostatic {},
+                dim: potential.0,
+                encoder: potential.1,
+                raw_norm: potential.2,
+            },
+        ]
+    })
+}
+
+pub(crate) fn any_sign_net() -> impl Strategy<Value = PositionalEncoderConfig> {
+    let pooling = prop_oneof![
+        Just(SignInvariantPooling::Concatenate),
+        Just(SignInvariantPooling::Sum)
+    ];
+    let sizes = (1usize..3, 1usize..4, 1usize..6, 1usize..4, 1usize..3);
+    (any_lap_pe_recipe(), pooling, sizes).prop_map(|(recipe, pooling, sizes)| {
+        let (dim, layers, hidden_dim, output_dim, post_layers) = sizes;
+        PositionalEncoderConfig::SignNet {
+            recipe,
+            dim,
+            layers,
+            hidden_dim,
+            output_dim,
+            pooling,
+            post_layers,
+        }
+    })
+}
+
+fn any_graphormer() -> impl Strategy<Value = PositionalEncoderConfig> {
+    let flags = any::<[bool; 3]>();
+    (1usize..6, 1usize..4, flags).prop_map(|(spatial_types, edge_types, flags)| {
+        PositionalEncoderConfig::Graphormer {
+            recipe: Graphormer {
+                spatial_types,
+                // More than any graph of the tests needs.
+                in_degrees: 64,
+                out_degrees: 64,
+                degrees_only: flags[0],
+                edge_types: flags[1],
+            },
+            heads: 1,
+            edge_types,
+            graph_token: flags[2],
+        }
+    })
+}
+
+fn any_positional() -> impl Strategy<Value = Positional> {
+    let lap_pe = (any_lap_pe_recipe(), any_set(), 0usize..3, any::<bool>());
+    let lap_pe = lap_pe.prop_flat_map(|(recipe, set, post_layers, raw_norm)| {
+        any::<bool>().prop_map(move |stable_norm| {
+            // Both read the same eigenvectors.
+            let stable = PositionalEncoderConfig::EquivStable {
+                recipe: recipe.clone(),
+                raw_norm: stable_norm,
+            };
+            let lap_pe = PositionalEncoderConfig::LapPe {
+                recipe: recipe.clone(),
+                dim: 2,
+                set: set.clone(),
+                post_layers,
+                raw_norm,
+            };
+            (lap_pe, stable)
+        })
+    });
+    let chosen = subsequence((0..7).collect::<Vec<_>>(), 0..4);
+    let parts = (lap_pe, any_kernels(), any_sign_net(), any_graphormer());
+    (parts, chosen, any::<bool>()).prop_map(|(parts, chosen, turned)| {
+        let ((lap_pe, equiv_stable), kernels, sign_net, graphormer) = parts;
+        Positional {
+            lap_pe,
+            kernels,
+            sign_net,
+            equiv_stable,
+            graphormer,
+            chosen,
+            turned,
+        }
+    })
+}
+
+fn any_local(heads: usize) -> impl Strategy<Value = MessagePassingConfig> {
+    use MessagePassingConfig::{Gat, GatedGcn, Gcn, GenConv, Gin, Gine, Pna};
+    prop_oneof![
+        2 => any_activation().prop_map(|activation| Gine { activation }),
+        1 => any_activation().prop_map(|activation| Gin { activation }),
+        1 => Just(Gcn),
+        1 => Just(Gat { heads }),
+        1 => Just(GenConv),
+        1 => Just(Pna),
+        2 => (any_activation(), any::<bool>())
+            .prop_map(|(activation, residual)| GatedGcn { activation, residual }),
+    ]
+}
+
+fn any_attention(heads: usize) -> impl Strategy<Value = AttentionConfig> {
+    let performer = (1usize..4, 1usize..9, 1usize..12);
+    let performer = performer.prop_map(|(heads, head_dim, features)| AttentionConfig::Performer {
+        heads,
+        head_dim,
+        features,
+    });
+    let big_bird = (1usize..4, 1usize..3, any::<bool>(), any_activation());
+    let big_bird = big_bird.prop_map(move |(block_size, random_blocks, use_bias, activation)| {
+        AttentionConfig::BigBird {
+            heads,
+            block_size,
+            random_blocks,
+            use_bias,
+            activation,
+            norm_eps: 1e-6,
+            // The other layout makes a result depend on the rest of the batch.
+            layout: BigBirdLayout::Graph,
+        }
+    });
+    prop_oneof![
+        3 => Just(AttentionConfig::Softmax { heads }),
+        2 => performer,
+        2 => big_bird,
+    ]
+}
+
+/// What stands around the layers, before a family's limits are known.
+#[derive(Debug, Clone)]
+struct Surroundings {
+    positional: Positional,
+    /// A narrow table for what the positional encoders leave.
+    features: FeatureEncoderConfig,
+    edge_encoder: Option<FeatureEncoderConfig>,
+    node_norm: bool,
+    edge_norm: bool,
+    pre_layers: Option<PreLayersConfig>,
+    output: OutputConfig,
+    /// Pool by the graph token where there is one.
+    pool_token: bool,
+}
+
+fn any_surroundings(width: usize) -> impl Strategy<Value = Surroundings> {
+    let pre = (8usize..14, 1usize..3, any_activation(), any::<[bool; 2]>());
+    let pre = pre.prop_map(|(input_dim, layers, activation, on)| PreLayersConfig {
+        input_dim,
+        layers,
+        batch_norm: on[0],
+        activation,
+        normalise_rows: on[1],
+    });
+    let pooling = select(vec![Pooling::Add, Pooling::Mean, Pooling::Max]);
+    let output = (1usize..4, pooling, any_head(width))
+        .prop_map(|(dim, pooling, head)| OutputConfig { dim, pooling, head });
+    let encoders = (any_encoder(8), option::of(any_encoder(width)));
+    let pre = option::weighted(0.3, pre);
+    (any_positional(), encoders, pre, output, any::<[bool; 3]>()).prop_map(
+        |(positional, encoders, pre_layers, output, on)| Surroundings {
+            positional,
+            features: encoders.0,
+            edge_encoder: encoders.1,
+            node_norm: on[0],
+            edge_norm: on[1],
+            pre_layers,
+            output,
+            pool_token: on[2],
+        },
+    )
+}
+
+impl Surroundings {
+    /// The sections within `limits`; `edges` tells that a layer reads edge states.
+    fn sections(&self, limits: &Limits, edges: bool) -> (InputConfig, OutputConfig) {
+        let positional = self.positional.list(limits);
+        let token = has_token(&positional);
+        let node_encoder = NodeEncoderConfig {
+            features: self.features.clone(),
+            positional,
+        };
+        let mut edge_encoder = self.edge_encoder.clone();
+        if edges && edge_encoder.is_none() {
+            edge_encoder = Some(FeatureEncoderConfig::Dummy);
+        }
+        if let Some(candle_graph::graph::FeatureSchema::Categorical { tables }) =
+            node_encoder.edge_schema()
+            && edge_encoder
+                .as_ref()
+                .is_some_and(|e| *e != FeatureEncoderConfig::Dummy)
+        {
+            // The bias and the encoder read the same column.
+            edge_encoder = Some(FeatureEncoderConfig::Embedding { tables });
+        }
+        let mut output = self.output.clone();
+        if self.pool_token && token {
+            output.pooling = Pooling::GraphToken;
+        }
+        let input = InputConfig {
+            node_encoder,
+            edge_encoder,
+            node_norm: self.node_norm,
+            edge_norm: self.edge_norm,
+            norm_eps: 1e-5,
+            pre_layers: self.pre_layers.clone(),
+        };
+        (input, output)
+    }
+}
+
+/// What the families differ in.
+#[derive(Debug, Clone)]
+enum Family {
+    Gps(
+        Option<MessagePassingConfig>,
+        Option<AttentionConfig>,
+        GpsNorm,
+    ),
+    Mpnn(MessagePassingConfig, bool),
+    San(SanWeighting, [bool; 4]),
+    Graphormer,
+}
+
+fn any_family(heads: usize) -> impl Strategy<Value = Family> {
+    let parts = prop_oneof![
+        3 => (any_local(heads), any_attention(heads)).prop_map(|(l, a)| (Some(l), Some(a))),
+        1 => any_local(heads).prop_map(|l| (Some(l), None)),
+        1 => any_attention(heads).prop_map(|a| (None, Some(a))),
+    ];
+    let norm = select(vec![GpsNorm::None, GpsNorm::Batch, GpsNorm::GraphLayer]);
+    let weighting = prop_oneof![
+        Just(SanWeighting::Separate),
+        select(vec![0.0, 1e-5, 0.5]).prop_map(|gamma| SanWeighting::Shared { gamma }),
+    ];
+    prop_oneof![
+        5 => (parts, norm)
+            .prop_map(|((local, attention), norm)| Family::Gps(local, attention, norm)),
+        2 => (any_local(heads), any::<bool>())
+            .prop_map(|(layer, residual)| Family::Mpnn(layer, residual)),
+        2 => (weighting, any::<[bool; 4]>()).prop_map(|(w, on)| Family::San(w, on)),
+        1 => Just(Family::Graphormer),
+    ]
+}
+
+/// Small models of all families over all options.
+pub(crate) fn any_gps_model() -> impl Strategy<Value = GpsSpec> {
+    let widths = vec![
+        (8usize, 1usize),
+        (8, 2),
+        (8, 8),
+        (9, 3),
+        (11, 1),
+        (12, 4),
+        (16, 2),
+        (20, 4),
+        (24, 3),
+    ];
+    select(widths).prop_flat_map(|(width, heads)| {
+        let parts = (any_family(heads), any_surroundings(width));
+        (parts, 1usize..4, any_activation(), any::<u64>()).prop_map(
+            move |((family, around), layers, activation, seed)| {
+                let config = model(family, &around, [width, heads, layers], activation);
+                GpsSpec { config, seed }
+            },
+        )
+    })
+}
+
+fn model(
+    family: Family,
+    around: &Surroundings,
+    [hidden_dim, heads, layers]: [usize; 3],
+    activation: candle_graph::ops::Activation,
+) -> ModelConfig {
+    let mut limits = Limits {
+        positions: false,
+        bias_heads: None,
+        tokens: false,
+    };
+    match family {
+        Family::Gps(local, attention, norm) => {
+            limits.positions = local.as_ref().is_some_and(|l| l.takes_positions());
+            if let Some(AttentionConfig::Softmax { heads }) = attention {
+                limits.bias_heads = Some(heads);
+            }
+            limits.tokens = true;
+            let edges = local.as_ref().is_some_and(|l| l.reads_edges());
+            let (input, output) = around.sections(&limits, edges);
+            ModelConfig::Gps(GpsConfig {
+                hidden_dim,
+                layers,
+                input,
+                local,
+                attention,
+                norm,
+                activation,
+                output,
+            })
+        }
+        Family::Mpnn(layer, residual) => {
+            limits.positions = layer.takes_positions();
+            let (input, output) = around.sections(&limits, layer.reads_edges());
+            let residual = match layer {
+                MessagePassingConfig::GatedGcn { residual, .. } => residual,
+                _ => residual,
+            };
+            ModelConfig::Mpnn(MpnnConfig {
+                hidden_dim,
+                layers,
+                input,
+                layer,
+                residual,
+                output,
+            })
+        }
+        Family::San(weighting, [full_graph, residual, layer_norm, batch_norm]) => {
+            let (input, output) = around.sections(&limits, true);
+            ModelConfig::San(SanConfig {
+                hidden_dim,
+                layers,
+                heads,
+                input,
+                full_graph,
+                weighting,
+                residual,
+                layer_norm,
+                batch_norm,
+                output,
+            })
+        }
+        Family::Graphormer => {
+            limits.bias_heads = Some(heads);
+            limits.tokens = true;
+            let mut around = around.clone();
+            if !around.positional.chosen.contains(&6) {
+                around.positional.chosen.push(6);
+            }
+            let (input, output) = around.sections(&limits, false);
+            ModelConfig::Graphormer(GraphormerConfig {
+                hidden_dim,
+                layers,
+                heads,
+                input,
+                output,
+            })
+        }
+    }
+}
