@@ -248,6 +248,9 @@ fn recorded_big_birds_of_single_graphs_are_those_of_the_layout_of_the_graph() {
     assert_close(&batch, &expected("layer_0_attn_raw"), 1e-5, "batch");
 }
 
+/// Compares one case: its name, heads, weights, outputs and the first node of every graph.
+type Compare = fn(&str, usize, &StateDict, &StateDict, &Tensor);
+
 /// Every reference case with attention, where the folder with them is there.
 #[test]
 fn all_recorded_attentions_are_reproduced() {
@@ -262,12 +265,11 @@ fn all_recorded_attentions_are_reproduced() {
         let config = std::fs::read(&path).unwrap();
         let config: serde_json::Value = serde_json::from_slice(&config).unwrap();
         let kind = config["gt"]["layer_type"].as_str().unwrap();
-        let (compare, count): (fn(&str, usize, &StateDict, &StateDict, &Tensor), _) =
-            match kind.split_once('+') {
-                Some((_, "Transformer")) => (compare_softmax, &mut transformers),
-                Some((_, "Performer")) => (compare_performer, &mut performers),
-                _ => continue,
-            };
+        let (compare, count): (Compare, _) = match kind.split_once('+') {
+            Some((_, "Transformer")) => (compare_softmax, &mut transformers),
+            Some((_, "Performer")) => (compare_performer, &mut performers),
+            _ => continue,
+        };
         let heads = usize::try_from(config["gt"]["n_heads"].as_u64().unwrap()).unwrap();
         let case = path.parent().unwrap();
         let weights = torch::read_state_dict(&case.join("model.ckpt"), &Limits::default()).unwrap();
