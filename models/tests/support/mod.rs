@@ -7,17 +7,18 @@ use proptest::test_runner::{Config, RngSeed};
 mod gps_models;
 mod graphs;
 mod models;
+mod positional;
 mod renumbered;
 mod run;
 mod weights;
 
-pub(crate) use gps_models::{GpsSpec, any_gps_model, any_sign_net};
-
+pub(crate) use gps_models::{GpsSpec, any_gps_model};
 pub(crate) use graphs::{
     GraphSpec, any_graph, any_graphs, disjoint_union, dyadic_graph, large_graph, permutation,
     reachable, unusual_graphs,
 };
 pub(crate) use models::any_model;
+pub(crate) use positional::any_sign_net;
 pub(crate) use renumbered::{moved, moved_encoding, node_predictions};
 pub(crate) use run::{
     Values, assert_bit_equal, assert_near, build, compute, evaluate, output_bits, predict_all,
