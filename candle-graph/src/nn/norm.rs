@@ -3,7 +3,6 @@
 use candle_core::{D, DType, Result, Tensor, bail};
 use candle_nn::VarBuilder;
 
-use super::linear::ExactLinear;
 use crate::graph::Offsets;
 use crate::ops::{Affine, LayerNorm, Reduction, segment_reduce};
 
@@ -63,20 +62,6 @@ impl ExactBatchNorm {
             shift: self.bias.clone(),
         };
         Ok((centre, rest))
-    }
-
-    /// The norm of what `map` gives, in two steps for the same reason: `map` less the mean, and the
-    /// rest in the number type of the model.
-    pub(super) fn around(&self, map: ExactLinear) -> Result<(ExactLinear, Affine)> {
-        let less_mean = Affine {
-            scale: self.scale.ones_like()?,
-            shift: self.mean.neg()?,
-        };
-        let rest = Affine {
-            scale: self.scale.to_dtype(self.dtype)?,
-            shift: self.bias.to_dtype(self.dtype)?,
-        };
-        Ok((map.before(&less_mean)?, rest))
     }
 }
 

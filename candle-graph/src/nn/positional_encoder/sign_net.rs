@@ -35,7 +35,6 @@ struct GinLayer {
     input: LinearWeights,
     centre: Affine,
     output: LinearWeights,
-    norm: Option<Affine>,
 }
 
 /// `ρ(φ(v₁) + φ(−v₁), …)` with a graph isomorphism network φ on every eigenvector.
@@ -63,14 +62,10 @@ impl SignNet {
             let out = if last { shape.output_dim } else { hidden };
             let output = ExactLinear::new(hidden, out, &vb_layer.pp("output"))?;
             let (centre, rest) = norm(vb_layer.pp("norm"))?.centred()?;
-            let output = output.after(&rest)?;
-            let (output, norm) = match last {
-                true => (output, None),
-                false => {
-                    let (less_mean, rest) = norm(vb.pp("norms").pp(l))?.around(output)?;
-                    (less_mean, Some(rest))
-                }
-            };
+            let mut output = output.after(&rest)?;
+            if !last {
+                output = output.before(&norm(vb.pp("norms").pp(l))?.affine()?)?;
+            }
             let eps = vb_layer.get(1, "eps")?.to_dtype(DType::F64)?;
             let own = (eps + 1.0)?.to_dtype(vb.dtype())?;
             layers.push(GinLayer {
@@ -78,7 +73,6 @@ impl SignNet {
                 input: ExactLinear::new(width, hidden, &vb_layer.pp("input"))?.finish()?,
                 centre,
                 output: output.finish()?,
-                norm,
             });
         }
         let joined = match shape.pooling {
@@ -169,10 +163,7 @@ impl SignNet {
             let rows = gathered.reshape((nodes * 2 * slots, layer.input.in_dim()))?;
             let rows = ops::linear(&rows, &layer.input, Activation::Relu)?;
             let rows = layer.centre.forward(&rows)?;
-            let mut rows = ops::linear(&rows, &layer.output, Activation::Identity)?;
-            if let Some(norm) = &layer.norm {
-                rows = norm.forward(&rows)?;
-            }
+            let rows = ops::linear(&rows, &layer.output, Activation::Identity)?;
             states = rows.reshape((nodes, 2 * slots * layer.output.out_dim()))?;
         }
         let half = states.dim(1)? / 2;
