@@ -26,10 +26,12 @@ use candle_core::{Result, Tensor};
 use candle_graph::encodings::EncodingPlan;
 use candle_graph::graph::{GraphBatch, InputSchema};
 use candle_graph::nn::{
-    Attention, AttentionConfig, BigBirdLayout, GraphLayerNorm, MessageInput, MessagePassing,
-    MessagePassingConfig, batch_norm, linear,
+    Attention, AttentionConfig, BigBirdLayout, GraphLayerNorm, MessageInput, MessageOutput,
+    MessagePassing, MessagePassingConfig, batch_norm, linear,
 };
-use candle_graph::ops::{self, Activation, Affine, LinearWeights, residual_affine};
+use candle_graph::ops::{
+    self, Activation, Affine, LinearWeights, reference_is_forced, residual_affine,
+};
 use candle_nn::VarBuilder;
 
 use crate::sections::{Input, NORM_EPS, Output};
@@ -135,6 +137,45 @@ impl Layer {
         })
     }
 
+    /// What message passing makes of the node and edge states, if there is any.
+    fn pass_messages(
+        &self,
+        nodes: &Tensor,
+        edges: Option<&Tensor>,
+        context: &Context<'_>,
+    ) -> Result<Option<MessageOutput>> {
+        let Some(local) = &self.local else {
+            return Ok(None);
+        };
+        let output = local.message_passing.forward(MessageInput {
+            nodes,
+            edge_states: edges,
+            edges: context.batch.edges(),
+            positions: context.positions,
+        })?;
+        Ok(Some(output))
+    }
+
+    /// What attention makes of the node states, if there is any.
+    fn attend(&self, nodes: &Tensor, context: &Context<'_>) -> Result<Option<Tensor>> {
+        let Some((attention, _)) = &self.attention else {
+            return Ok(None);
+        };
+        let node_ptr = context.batch.node_ptr();
+        Ok(Some(attention.forward(nodes, node_ptr, context.bias)?))
+    }
+
+    /// Whether message passing and attention, which both start from the same states, run at the same
+    /// time: when either is worth the call of a second thread.
+    fn runs_side_by_side(&self, batch: &GraphBatch) -> bool {
+        /// Multiplications of one map of the node states.
+        const WORTH_A_THREAD: usize = 500_000;
+        let width = self.feed_forward[0].in_dim();
+        batch.device().is_cpu()
+            && !reference_is_forced()
+            && batch.num_nodes().saturating_mul(width * width) >= WORTH_A_THREAD
+    }
+
     /// The states of the next layer.
     fn forward(
         &self,
@@ -143,16 +184,17 @@ impl Layer {
         context: &Context<'_>,
         trace: &mut Trace,
     ) -> Result<States> {
-        let States { nodes, mut edges } = states;
+        let States { nodes, edges } = states;
         let batch = context.batch;
+        let local = || self.pass_messages(&nodes, edges.as_ref(), context);
+        let attend = || self.attend(&nodes, context);
+        let (local, attended) = match self.runs_side_by_side(batch) {
+            true => rayon::join(local, attend),
+            false => (local(), attend()),
+        };
         let mut sum: Option<Tensor> = None;
-        if let Some(local) = &self.local {
-            let output = local.message_passing.forward(MessageInput {
-                nodes: &nodes,
-                edge_states: edges.as_ref(),
-                edges: batch.edges(),
-                positions: context.positions,
-            })?;
+        let mut edges = edges.clone();
+        if let (Some(local), Some(output)) = (&self.local, local?) {
             trace.record(|| format!("layers.{index}.local"), &output.nodes);
             edges = output.edge_states.or(edges);
             sum = Some(match local.residual {
@@ -160,8 +202,7 @@ impl Layer {
                 false => local.norm.forward(&output.nodes, batch)?,
             });
         }
-        if let Some((attention, norm)) = &self.attention {
-            let attended = attention.forward(&nodes, batch.node_ptr(), context.bias)?;
+        if let (Some((_, norm)), Some(attended)) = (&self.attention, attended?) {
             trace.record(|| format!("layers.{index}.attention"), &attended);
             sum = Some(norm.residual(&nodes, &attended, sum.as_ref(), batch)?);
         }
