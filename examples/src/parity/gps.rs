@@ -178,12 +178,16 @@ impl Compared<'_> {
                 let rows = activations.rows(&our_name, rows)?;
                 self.pick(rows, name, whole)
             };
-            let (found, recorded) = (values(ours)?, self.pick(recorded, name, whole)?);
+            let (ours_values, recorded) = (values(ours)?, self.pick(recorded, name, whole)?);
             let mut found =
-                difference(name, &found, &recorded, self.tolerance).with_context(context)?;
+                difference(name, &ours_values, &recorded, self.tolerance).with_context(context)?;
             if found.over > 0 {
-                let rounding = difference(name, &recorded, &values(exact)?, self.tolerance)?;
-                found.recorded_rounding = Some(rounding.relative);
+                let exact = values(exact)?;
+                let rounding = |of: &[f32]| -> Result<f64> {
+                    Ok(difference(name, of, &exact, self.tolerance)?.relative)
+                };
+                found.recorded_rounding = Some(rounding(&recorded)?);
+                found.own_rounding = Some(rounding(&ours_values)?);
             }
             differences.push(found);
         }

@@ -163,8 +163,11 @@ impl Pairs<'_> {
                 .with_context(|| format!("recorded shape {:?}", self.outputs.shape(name)))?;
             if found.over > 0 {
                 let exact = self.values(exact, &our_name, per_pair)?;
-                let rounding = difference(name, &recorded, &exact, self.tolerance)?;
-                found.recorded_rounding = Some(rounding.relative);
+                let rounding = |of: &[f32]| -> Result<f64> {
+                    Ok(difference(name, of, &exact, self.tolerance)?.relative)
+                };
+                found.recorded_rounding = Some(rounding(&recorded)?);
+                found.own_rounding = Some(rounding(&values)?);
             }
             differences.push(found);
         }
