@@ -6,12 +6,12 @@ use candle_graph::nn::InvalidOption;
 use candle_nn::VarBuilder;
 use serde::{Deserialize, Serialize};
 
-use crate::GraphModel;
 use crate::gps::{Gps, GpsConfig};
 use crate::graphormer::{Graphormer, GraphormerConfig};
 use crate::grit::{Grit, GritConfig};
 use crate::mpnn::{Mpnn, MpnnConfig};
 use crate::san::{San, SanConfig};
+use crate::{GraphModel, PredictionLevel};
 
 /// A configuration that no model can be built from.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -111,6 +111,39 @@ impl ModelConfig {
             Self::Mpnn(config) => config.encoding_plan(),
             Self::Graphormer(config) => config.encoding_plan(),
             Self::San(config) => config.encoding_plan(),
+        }
+    }
+
+    /// What the model will predict for.
+    pub fn prediction_level(&self) -> PredictionLevel {
+        match self {
+            Self::Grit(config) => config.head.level(),
+            Self::Gps(config) => config.output.head.level(),
+            Self::Mpnn(config) => config.output.head.level(),
+            Self::Graphormer(config) => config.output.head.level(),
+            Self::San(config) => config.output.head.level(),
+        }
+    }
+
+    /// Values of one prediction.
+    pub fn output_dim(&self) -> usize {
+        match self {
+            Self::Grit(config) => config.output_dim,
+            Self::Gps(config) => config.output.dim,
+            Self::Mpnn(config) => config.output.dim,
+            Self::Graphormer(config) => config.output.dim,
+            Self::San(config) => config.output.dim,
+        }
+    }
+
+    /// Width of node and graph embeddings.
+    pub fn embedding_dim(&self) -> usize {
+        match self {
+            Self::Grit(config) => config.hidden_dim,
+            Self::Gps(config) => config.hidden_dim,
+            Self::Mpnn(config) => config.hidden_dim,
+            Self::Graphormer(config) => config.hidden_dim,
+            Self::San(config) => config.hidden_dim,
         }
     }
 

@@ -7,8 +7,8 @@ use candle_core::{DType, Device};
 use candle_graph::encodings::{EncodingPlan, EncodingRecipe, Level};
 use candle_graph::graph::InputSchema;
 use candle_graph_models::{ModelConfig, PredictionLevel};
-use candle_graph_weights::checkpoint::Training;
-use candle_graph_weights::{Checkpoint, Limits};
+use candle_graph_weights::checkpoint::{CONFIG_FILE, Training, WEIGHTS_FILE};
+use candle_graph_weights::{Checkpoint, CheckpointConfig, Limits, sharded};
 use serde::Serialize;
 
 use crate::args::InspectArgs;
@@ -18,15 +18,32 @@ use crate::model_folder;
 pub(crate) fn run(args: &InspectArgs) -> anyhow::Result<()> {
     let folder = model_folder::find(&args.model.model)?;
     let limits = Limits::default();
-    let checkpoint = Checkpoint::read(&folder, &limits)?;
-    // Building is the proof that the checkpoint is complete.
-    let model = checkpoint.build(&Device::Cpu, DType::F32, &limits)?;
-    let config = checkpoint.config();
+    // A configuration without weights (`convert` without a checkpoint) can be told about as well.
+    let (checkpoint, config) = match has_weights(&folder) {
+        true => {
+            let checkpoint = Checkpoint::read(&folder, &limits)?;
+            // Building is the proof that the checkpoint is complete.
+            checkpoint.build(&Device::Cpu, DType::F32, &limits)?;
+            let config = checkpoint.config().clone();
+            (Some(checkpoint), config)
+        }
+        false => (None, CheckpointConfig::read(&folder.join(CONFIG_FILE))?),
+    };
+    let model = &config.model;
+    let tensors = || {
+        let weights = checkpoint.as_ref().map(Checkpoint::weights)?;
+        let tensors = weights.iter().map(|(name, tensor)| Tensor {
+            name,
+            dtype: format!("{:?}", tensor.element()).to_lowercase(),
+            shape: tensor.shape(),
+        });
+        Some(tensors.collect())
+    };
     let report = Report {
         folder: folder.display().to_string(),
-        config: &config.model,
+        config: model,
         training: &config.training,
-        parameters: checkpoint.num_parameters(),
+        parameters: checkpoint.as_ref().map(Checkpoint::num_parameters),
         bytes_on_disk: bytes_on_disk(&folder),
         features: &config.features,
         encodings: &config.encodings,
@@ -35,22 +52,20 @@ pub(crate) fn run(args: &InspectArgs) -> anyhow::Result<()> {
             width: model.output_dim(),
         },
         embedding_width: model.embedding_dim(),
-        tensors: args.tensors.then(|| {
-            let tensors = checkpoint.weights().iter();
-            tensors
-                .map(|(name, tensor)| Tensor {
-                    name,
-                    dtype: format!("{:?}", tensor.element()).to_lowercase(),
-                    shape: tensor.shape(),
-                })
-                .collect()
-        }),
+        tensors: args.tensors.then(tensors).flatten(),
     };
     if args.json {
         console::print(&format!("{}\n", serde_json::to_string_pretty(&report)?))
     } else {
         console::print(&report.to_string())
     }
+}
+
+/// Whether the folder holds weights, whole or in shards. A folder without a configuration counts too:
+/// reading it says best what is missing.
+fn has_weights(folder: &Path) -> bool {
+    let has = |name| folder.join(name).exists();
+    has(WEIGHTS_FILE) || has(sharded::INDEX_FILE) || !has(CONFIG_FILE)
 }
 
 /// Everything that is told, as the JSON object has it.
@@ -61,8 +76,9 @@ struct Report<'a> {
     #[serde(flatten)]
     config: &'a ModelConfig,
     training: &'a Training,
-    /// Values that training changes.
-    parameters: u64,
+    /// Values that training changes; unknown without weights.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parameters: Option<u64>,
     bytes_on_disk: u64,
     features: &'a InputSchema,
     encodings: &'a EncodingPlan,
@@ -96,7 +112,10 @@ impl fmt::Display for Report<'_> {
         if let Some(task) = &self.training.task {
             row("task", task)?;
         }
-        row("parameters", &self.parameters.to_string())?;
+        match self.parameters {
+            Some(parameters) => row("parameters", &parameters.to_string())?,
+            None => row("weights", "none; this is a configuration alone")?,
+        }
         row("on disk", &format!("{} bytes", self.bytes_on_disk))?;
         row("node features", &self.features.node.describe())?;
         row("edge features", &self.features.edge.describe())?;
