@@ -83,7 +83,10 @@ gnn: {head: san_graph, dim_inner: 64}
     assert_eq!(config["encodings"][0]["kind"], "rwse");
     assert_eq!(config["features"]["node"]["tables"], json!([28]));
     let told = run!("inspect", "--model", output).ok();
-    assert!(told.contains("none; this is a configuration alone"), "{told}");
+    assert!(
+        told.contains("none; this is a configuration alone"),
+        "{told}"
+    );
     assert!(told.contains("RWSE, steps 1 to 20"), "{told}");
 
     convert(&options).fails(1, &["config.json", "--force"]);

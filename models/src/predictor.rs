@@ -166,7 +166,13 @@ impl Predictor {
             false => parts(graphs),
         };
         if parts.len() < 2 {
-            return self.run_part(graphs, encodings, first, want);
+            let run = || self.run_part(graphs, encodings, first, want);
+            return match whole || !self.is_worth_threads(graphs) {
+                true => run(),
+                // From within the pool, every operation that uses threads goes on with one of them
+                // instead of handing over to it and back.
+                false => rayon::scope(|_| run()),
+            };
         }
         let outputs: Vec<Result<Vec<Output>>> = parts
             .into_par_iter()
@@ -180,6 +186,20 @@ impl Predictor {
             all.extend(part?);
         }
         Ok(all)
+    }
+
+    /// Whether operations on `graphs` are large enough to use threads at all.
+    fn is_worth_threads<G: AsRef<Graph>>(&self, graphs: &[G]) -> bool {
+        /// Multiplications of one map of the states.
+        const WORTH_THREADS: u64 = 500_000;
+        let states = |graph: &Graph| match self.model.has_pair_state() {
+            true => graph.num_pairs(),
+            false => graph.num_nodes() as u64,
+        };
+        let rows = graphs.iter().map(|graph| states(graph.as_ref()));
+        let width = self.model.embedding_dim() as u64;
+        let rows = rows.fold(0, u64::saturating_add);
+        rows.saturating_mul(width.saturating_mul(width)) >= WORTH_THREADS
     }
 
     /// Runs graphs as one batch.
