@@ -188,9 +188,11 @@ impl Layer {
         let batch = context.batch;
         let local = || self.pass_messages(&nodes, edges.as_ref(), context);
         let attend = || self.attend(&nodes, context);
-        let (local, attended) = match self.runs_side_by_side(batch) {
-            true => rayon::join(local, attend),
-            false => (local(), attend()),
+        let (attended, local) = match self.runs_side_by_side(batch) {
+            // Attention is the longer one and starts on this thread; its heads are there for the
+            // other thread when that is done with the messages.
+            true => rayon::join(attend, local),
+            false => (attend(), local()),
         };
         let mut sum: Option<Tensor> = None;
         let mut edges = edges.clone();
