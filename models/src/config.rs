@@ -2,7 +2,7 @@
 
 use candle_graph::encodings::EncodingPlan;
 use candle_graph::graph::InputSchema;
-use candle_graph::nn::InvalidOption;
+use candle_graph::nn::{HeadConfig, InvalidOption};
 use candle_nn::VarBuilder;
 use serde::{Deserialize, Serialize};
 
@@ -116,35 +116,29 @@ impl ModelConfig {
 
     /// What the model will predict for.
     pub fn prediction_level(&self) -> PredictionLevel {
-        match self {
-            Self::Grit(config) => config.head.level(),
-            Self::Gps(config) => config.output.head.level(),
-            Self::Mpnn(config) => config.output.head.level(),
-            Self::Graphormer(config) => config.output.head.level(),
-            Self::San(config) => config.output.head.level(),
-        }
+        self.ends().0.level()
     }
 
     /// Values of one prediction.
     pub fn output_dim(&self) -> usize {
-        match self {
-            Self::Grit(config) => config.output_dim,
-            Self::Gps(config) => config.output.dim,
-            Self::Mpnn(config) => config.output.dim,
-            Self::Graphormer(config) => config.output.dim,
-            Self::San(config) => config.output.dim,
-        }
+        self.ends().1
     }
 
     /// Width of node and graph embeddings.
     pub fn embedding_dim(&self) -> usize {
-        match self {
-            Self::Grit(config) => config.hidden_dim,
-            Self::Gps(config) => config.hidden_dim,
-            Self::Mpnn(config) => config.hidden_dim,
-            Self::Graphormer(config) => config.hidden_dim,
-            Self::San(config) => config.hidden_dim,
-        }
+        self.ends().2
+    }
+
+    /// The head, the values of one prediction, and the width of the states before the head.
+    fn ends(&self) -> (&HeadConfig, usize, usize) {
+        let (output, width) = match self {
+            Self::Grit(config) => return (&config.head, config.output_dim, config.hidden_dim),
+            Self::Gps(config) => (&config.output, config.hidden_dim),
+            Self::Mpnn(config) => (&config.output, config.hidden_dim),
+            Self::Graphormer(config) => (&config.output, config.hidden_dim),
+            Self::San(config) => (&config.output, config.hidden_dim),
+        };
+        (&output.head, output.dim, width)
     }
 
     /// Builds the model from its weights.

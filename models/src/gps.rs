@@ -23,8 +23,7 @@
 mod config;
 
 use candle_core::{Result, Tensor};
-use candle_graph::encodings::EncodingPlan;
-use candle_graph::graph::{GraphBatch, InputSchema};
+use candle_graph::graph::GraphBatch;
 use candle_graph::nn::{
     Attention, AttentionConfig, BigBirdLayout, GraphLayerNorm, MessageInput, MessageOutput,
     MessagePassing, MessagePassingConfig, batch_norm, linear,
@@ -34,8 +33,9 @@ use candle_graph::ops::{
 };
 use candle_nn::VarBuilder;
 
-use crate::sections::{Input, NORM_EPS, Output};
-use crate::{GraphModel, NodeStates, PredictionLevel, Trace};
+use crate::family::{Family, Frame};
+use crate::sections::{Input, NORM_EPS};
+use crate::{NodeStates, Trace};
 
 pub use config::{GpsConfig, GpsNorm};
 
@@ -241,11 +241,9 @@ struct Context<'a> {
 #[derive(Debug, Clone)]
 pub struct Gps {
     config: GpsConfig,
-    schema: InputSchema,
-    plan: EncodingPlan,
+    frame: Frame,
     input: Input,
     layers: Vec<Layer>,
-    output: Output,
 }
 
 impl Gps {
@@ -260,11 +258,15 @@ impl Gps {
             .map(|i| Layer::new(config, vb.pp("layers").pp(i)))
             .collect::<Result<_>>()?;
         Ok(Self {
-            schema: config.input_schema(),
-            plan: config.encoding_plan()?,
+            frame: Frame::new(
+                config.input_schema(),
+                config.encoding_plan()?,
+                &config.output,
+                width,
+                &vb,
+            )?,
             input: Input::new(&config.input, width, config.edge_width(), &vb)?,
             layers,
-            output: Output::new(&config.output, width, vb.pp("head"))?,
             config: config.clone(),
         })
     }
@@ -275,13 +277,9 @@ impl Gps {
     }
 }
 
-impl GraphModel for Gps {
-    fn input_schema(&self) -> &InputSchema {
-        &self.schema
-    }
-
-    fn encoding_plan(&self) -> &EncodingPlan {
-        &self.plan
+impl Family for Gps {
+    fn frame(&self) -> &Frame {
+        &self.frame
     }
 
     fn has_pair_state(&self) -> bool {
@@ -296,18 +294,6 @@ impl GraphModel for Gps {
                 ..
             })
         )
-    }
-
-    fn prediction_level(&self) -> PredictionLevel {
-        self.output.level()
-    }
-
-    fn output_dim(&self) -> usize {
-        self.config.output.dim
-    }
-
-    fn embedding_dim(&self) -> usize {
-        self.config.hidden_dim
     }
 
     fn node_states(
@@ -329,18 +315,5 @@ impl GraphModel for Gps {
             states = layer.forward(i, states, &context, trace)?;
         }
         Ok(NodeStates::with_tokens(states.nodes, encoded.with_tokens))
-    }
-
-    fn pool(&self, states: &NodeStates, batch: &GraphBatch) -> candle_graph::Result<Tensor> {
-        self.output.pool(states, batch)
-    }
-
-    fn head(
-        &self,
-        states: &NodeStates,
-        batch: &GraphBatch,
-        trace: &mut Trace,
-    ) -> candle_graph::Result<Tensor> {
-        self.output.forward(states, batch, trace)
     }
 }

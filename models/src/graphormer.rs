@@ -15,14 +15,14 @@
 mod config;
 
 use candle_core::{Result, Tensor};
-use candle_graph::encodings::EncodingPlan;
-use candle_graph::graph::{GraphBatch, InputSchema};
+use candle_graph::graph::GraphBatch;
 use candle_graph::nn::{MultiHeadAttention, layer_norm, linear};
 use candle_graph::ops::{self, Activation, LayerNorm, LinearWeights};
 use candle_nn::VarBuilder;
 
-use crate::sections::{Input, NORM_EPS, Output};
-use crate::{GraphModel, NodeStates, PredictionLevel, Trace};
+use crate::family::{Family, Frame};
+use crate::sections::{Input, NORM_EPS};
+use crate::{NodeStates, Trace};
 
 pub use config::GraphormerConfig;
 
@@ -75,11 +75,9 @@ impl Layer {
 #[derive(Debug, Clone)]
 pub struct Graphormer {
     config: GraphormerConfig,
-    schema: InputSchema,
-    plan: EncodingPlan,
+    frame: Frame,
     input: Input,
     layers: Vec<Layer>,
-    output: Output,
 }
 
 impl Graphormer {
@@ -94,11 +92,15 @@ impl Graphormer {
             .map(|i| Layer::new(config, vb.pp("layers").pp(i)))
             .collect::<Result<_>>()?;
         Ok(Self {
-            schema: config.input_schema(),
-            plan: config.encoding_plan()?,
+            frame: Frame::new(
+                config.input_schema(),
+                config.encoding_plan()?,
+                &config.output,
+                width,
+                &vb,
+            )?,
             input: Input::new(&config.input, width, width, &vb)?,
             layers,
-            output: Output::new(&config.output, width, vb.pp("head"))?,
             config: config.clone(),
         })
     }
@@ -109,29 +111,13 @@ impl Graphormer {
     }
 }
 
-impl GraphModel for Graphormer {
-    fn input_schema(&self) -> &InputSchema {
-        &self.schema
-    }
-
-    fn encoding_plan(&self) -> &EncodingPlan {
-        &self.plan
+impl Family for Graphormer {
+    fn frame(&self) -> &Frame {
+        &self.frame
     }
 
     fn has_pair_state(&self) -> bool {
         self.config.input.node_encoder.bias_heads().is_some()
-    }
-
-    fn prediction_level(&self) -> PredictionLevel {
-        self.output.level()
-    }
-
-    fn output_dim(&self) -> usize {
-        self.config.output.dim
-    }
-
-    fn embedding_dim(&self) -> usize {
-        self.config.hidden_dim
     }
 
     fn node_states(
@@ -146,18 +132,5 @@ impl GraphModel for Graphormer {
             nodes = layer.forward(i, &nodes, encoded.bias.as_ref(), all, trace)?;
         }
         Ok(NodeStates::with_tokens(nodes, encoded.with_tokens))
-    }
-
-    fn pool(&self, states: &NodeStates, batch: &GraphBatch) -> candle_graph::Result<Tensor> {
-        self.output.pool(states, batch)
-    }
-
-    fn head(
-        &self,
-        states: &NodeStates,
-        batch: &GraphBatch,
-        trace: &mut Trace,
-    ) -> candle_graph::Result<Tensor> {
-        self.output.forward(states, batch, trace)
     }
 }

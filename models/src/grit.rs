@@ -19,8 +19,7 @@
 mod config;
 
 use candle_core::{Result, Tensor};
-use candle_graph::encodings::EncodingPlan;
-use candle_graph::graph::{GraphBatch, InputSchema};
+use candle_graph::graph::GraphBatch;
 use candle_graph::nn::{
     DegreeScaler, FeatureEncoder, RrwpEncoder, batch_norm, linear, linear_no_bias,
 };
@@ -30,9 +29,10 @@ use candle_graph::ops::{
 };
 use candle_nn::VarBuilder;
 
+use crate::family::{Family, Frame};
 use crate::post_norm::PostNorm;
-use crate::sections::{Output, OutputConfig};
-use crate::{GraphModel, NodeStates, PredictionLevel, Trace};
+use crate::sections::OutputConfig;
+use crate::{NodeStates, Trace};
 
 pub use config::{GritAttentionConfig, GritConfig};
 
@@ -199,14 +199,12 @@ struct Context<'a> {
 #[derive(Debug, Clone)]
 pub struct Grit {
     config: GritConfig,
-    schema: InputSchema,
-    plan: EncodingPlan,
+    frame: Frame,
     node_encoder: FeatureEncoder,
     edge_encoder: Option<FeatureEncoder>,
     encoder_norms: Vec<Affine>,
     rrwp: RrwpEncoder,
     layers: Vec<Layer>,
-    output: Output,
 }
 
 impl Grit {
@@ -240,14 +238,18 @@ impl Grit {
             .map(|i| Layer::new(config, vb.pp("layers").pp(i)))
             .collect::<Result<_>>()?;
         Ok(Self {
-            schema: config.input_schema(),
-            plan: config.encoding_plan()?,
+            frame: Frame::new(
+                config.input_schema(),
+                config.encoding_plan()?,
+                &output,
+                width,
+                &vb,
+            )?,
             node_encoder: encoder(&config.node_encoder, "node_encoder")?,
             edge_encoder,
             encoder_norms,
             rrwp: RrwpEncoder::new(&config.rrwp, width, vb.clone())?,
             layers,
-            output: Output::new(&output, width, vb.pp("head"))?,
             config: config.clone(),
         })
     }
@@ -278,29 +280,13 @@ impl Grit {
     }
 }
 
-impl GraphModel for Grit {
-    fn input_schema(&self) -> &InputSchema {
-        &self.schema
-    }
-
-    fn encoding_plan(&self) -> &EncodingPlan {
-        &self.plan
+impl Family for Grit {
+    fn frame(&self) -> &Frame {
+        &self.frame
     }
 
     fn has_pair_state(&self) -> bool {
         true
-    }
-
-    fn prediction_level(&self) -> PredictionLevel {
-        self.output.level()
-    }
-
-    fn output_dim(&self) -> usize {
-        self.config.output_dim
-    }
-
-    fn embedding_dim(&self) -> usize {
-        self.config.hidden_dim
     }
 
     fn node_states(
@@ -336,18 +322,5 @@ impl GraphModel for Grit {
             (nodes, pair) = layer.forward(i, i == last, &nodes, pair, &context, trace)?;
         }
         Ok(NodeStates::new(nodes))
-    }
-
-    fn pool(&self, states: &NodeStates, batch: &GraphBatch) -> candle_graph::Result<Tensor> {
-        self.output.pool(states, batch)
-    }
-
-    fn head(
-        &self,
-        states: &NodeStates,
-        batch: &GraphBatch,
-        trace: &mut Trace,
-    ) -> candle_graph::Result<Tensor> {
-        self.output.forward(states, batch, trace)
     }
 }

@@ -10,15 +10,14 @@
 
 mod config;
 
-use candle_core::Tensor;
-use candle_graph::encodings::EncodingPlan;
-use candle_graph::graph::{GraphBatch, InputSchema};
+use candle_graph::graph::GraphBatch;
 use candle_graph::nn::{MessageInput, MessagePassing, MessagePassingConfig};
 use candle_graph::ops::Activation;
 use candle_nn::VarBuilder;
 
-use crate::sections::{Input, Output};
-use crate::{GraphModel, NodeStates, PredictionLevel, Trace};
+use crate::family::{Family, Frame};
+use crate::sections::Input;
+use crate::{NodeStates, Trace};
 
 pub use config::MpnnConfig;
 
@@ -26,11 +25,9 @@ pub use config::MpnnConfig;
 #[derive(Debug, Clone)]
 pub struct Mpnn {
     config: MpnnConfig,
-    schema: InputSchema,
-    plan: EncodingPlan,
+    frame: Frame,
     input: Input,
     layers: Vec<MessagePassing>,
-    output: Output,
 }
 
 impl Mpnn {
@@ -47,11 +44,15 @@ impl Mpnn {
             .collect::<candle_core::Result<_>>()?;
         let edge_width = config.layer.edge_width(width);
         Ok(Self {
-            schema: config.input_schema(),
-            plan: config.encoding_plan()?,
+            frame: Frame::new(
+                config.input_schema(),
+                config.encoding_plan()?,
+                &config.output,
+                width,
+                &vb,
+            )?,
             input: Input::new(&config.input, width, edge_width, &vb)?,
             layers,
-            output: Output::new(&config.output, width, vb.pp("head"))?,
             config: config.clone(),
         })
     }
@@ -62,29 +63,13 @@ impl Mpnn {
     }
 }
 
-impl GraphModel for Mpnn {
-    fn input_schema(&self) -> &InputSchema {
-        &self.schema
-    }
-
-    fn encoding_plan(&self) -> &EncodingPlan {
-        &self.plan
+impl Family for Mpnn {
+    fn frame(&self) -> &Frame {
+        &self.frame
     }
 
     fn has_pair_state(&self) -> bool {
         false
-    }
-
-    fn prediction_level(&self) -> PredictionLevel {
-        self.output.level()
-    }
-
-    fn output_dim(&self) -> usize {
-        self.config.output.dim
-    }
-
-    fn embedding_dim(&self) -> usize {
-        self.config.hidden_dim
     }
 
     fn node_states(
@@ -114,18 +99,5 @@ impl GraphModel for Mpnn {
             }
         }
         Ok(NodeStates::new(nodes))
-    }
-
-    fn pool(&self, states: &NodeStates, batch: &GraphBatch) -> candle_graph::Result<Tensor> {
-        self.output.pool(states, batch)
-    }
-
-    fn head(
-        &self,
-        states: &NodeStates,
-        batch: &GraphBatch,
-        trace: &mut Trace,
-    ) -> candle_graph::Result<Tensor> {
-        self.output.forward(states, batch, trace)
     }
 }

@@ -15,15 +15,15 @@
 mod config;
 
 use candle_core::{Result, Tensor};
-use candle_graph::encodings::EncodingPlan;
-use candle_graph::graph::{GraphBatch, InputSchema};
+use candle_graph::graph::GraphBatch;
 use candle_graph::nn::{SanAttention, linear};
 use candle_graph::ops::{self, Activation, LinearWeights};
 use candle_nn::VarBuilder;
 
+use crate::family::{Family, Frame};
 use crate::post_norm::PostNorm;
-use crate::sections::{Input, Output};
-use crate::{GraphModel, NodeStates, PredictionLevel, Trace};
+use crate::sections::Input;
+use crate::{NodeStates, Trace};
 
 pub use config::SanConfig;
 
@@ -94,11 +94,9 @@ impl Layer {
 #[derive(Debug, Clone)]
 pub struct San {
     config: SanConfig,
-    schema: InputSchema,
-    plan: EncodingPlan,
+    frame: Frame,
     input: Input,
     layers: Vec<Layer>,
-    output: Output,
 }
 
 impl San {
@@ -113,11 +111,15 @@ impl San {
             .map(|i| Layer::new(config, vb.pp("layers").pp(i)))
             .collect::<Result<_>>()?;
         Ok(Self {
-            schema: config.input_schema(),
-            plan: config.encoding_plan()?,
+            frame: Frame::new(
+                config.input_schema(),
+                config.encoding_plan()?,
+                &config.output,
+                width,
+                &vb,
+            )?,
             input: Input::new(&config.input, width, width, &vb)?,
             layers,
-            output: Output::new(&config.output, width, vb.pp("head"))?,
             config: config.clone(),
         })
     }
@@ -128,29 +130,13 @@ impl San {
     }
 }
 
-impl GraphModel for San {
-    fn input_schema(&self) -> &InputSchema {
-        &self.schema
-    }
-
-    fn encoding_plan(&self) -> &EncodingPlan {
-        &self.plan
+impl Family for San {
+    fn frame(&self) -> &Frame {
+        &self.frame
     }
 
     fn has_pair_state(&self) -> bool {
         self.config.full_graph
-    }
-
-    fn prediction_level(&self) -> PredictionLevel {
-        self.output.level()
-    }
-
-    fn output_dim(&self) -> usize {
-        self.config.output.dim
-    }
-
-    fn embedding_dim(&self) -> usize {
-        self.config.hidden_dim
     }
 
     fn node_states(
@@ -169,18 +155,5 @@ impl GraphModel for San {
             nodes = layer.forward(i, &nodes, edges, batch, trace)?;
         }
         Ok(NodeStates::new(nodes))
-    }
-
-    fn pool(&self, states: &NodeStates, batch: &GraphBatch) -> candle_graph::Result<Tensor> {
-        self.output.pool(states, batch)
-    }
-
-    fn head(
-        &self,
-        states: &NodeStates,
-        batch: &GraphBatch,
-        trace: &mut Trace,
-    ) -> candle_graph::Result<Tensor> {
-        self.output.forward(states, batch, trace)
     }
 }
