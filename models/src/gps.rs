@@ -35,6 +35,7 @@ use candle_nn::VarBuilder;
 
 use crate::family::{Family, Frame};
 use crate::sections::{Input, NORM_EPS};
+use crate::threads::is_worth_threads;
 use crate::{NodeStates, Trace};
 
 pub use config::{GpsConfig, GpsNorm};
@@ -168,12 +169,9 @@ impl Layer {
     /// Whether message passing and attention, which both start from the same states, run at the same
     /// time: when either is worth the call of a second thread.
     fn runs_side_by_side(&self, batch: &GraphBatch) -> bool {
-        /// Multiplications of one map of the node states.
-        const WORTH_A_THREAD: usize = 500_000;
-        let width = self.feed_forward[0].in_dim();
         batch.device().is_cpu()
             && !reference_is_forced()
-            && batch.num_nodes().saturating_mul(width * width) >= WORTH_A_THREAD
+            && is_worth_threads(batch.num_nodes() as u64, self.feed_forward[0].in_dim())
     }
 
     /// The states of the next layer.

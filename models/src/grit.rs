@@ -20,9 +20,7 @@ mod config;
 
 use candle_core::{Result, Tensor};
 use candle_graph::graph::GraphBatch;
-use candle_graph::nn::{
-    DegreeScaler, FeatureEncoder, RrwpEncoder, batch_norm, linear, linear_no_bias,
-};
+use candle_graph::nn::{DegreeScaler, FeatureEncoder, RrwpEncoder, linear, linear_no_bias};
 use candle_graph::ops::{
     self, Activation, Affine, LinearWeights, PairAttentionInput, PairAttentionWeights, PairOutput,
     PairUpdate, pair_attention,
@@ -31,7 +29,7 @@ use candle_nn::VarBuilder;
 
 use crate::family::{Family, Frame};
 use crate::post_norm::PostNorm;
-use crate::sections::OutputConfig;
+use crate::sections::{OutputConfig, encoder_norms};
 use crate::{NodeStates, Trace};
 
 pub use config::{GritAttentionConfig, GritConfig};
@@ -215,15 +213,6 @@ impl Grit {
     pub fn new(config: &GritConfig, vb: VarBuilder<'_>) -> candle_graph::Result<Self> {
         config.check().map_err(candle_core::Error::wrap)?;
         let width = config.hidden_dim;
-        let mut encoder_norms = Vec::new();
-        for (on, name) in [
-            (config.node_encoder_norm, "node_encoder_norm"),
-            (config.edge_encoder_norm, "edge_encoder_norm"),
-        ] {
-            if on {
-                encoder_norms.push(batch_norm(width, config.encoder_norm_eps, vb.pp(name))?);
-            }
-        }
         let output = OutputConfig {
             dim: config.output_dim,
             pooling: config.pooling,
@@ -247,7 +236,12 @@ impl Grit {
             )?,
             node_encoder: encoder(&config.node_encoder, "node_encoder")?,
             edge_encoder,
-            encoder_norms,
+            encoder_norms: encoder_norms(
+                (config.node_encoder_norm, config.edge_encoder_norm),
+                width,
+                config.encoder_norm_eps,
+                &vb,
+            )?,
             rrwp: RrwpEncoder::new(&config.rrwp, width, vb.clone())?,
             layers,
             config: config.clone(),
@@ -264,15 +258,8 @@ impl Grit {
         let walks = batch.encoding(candle_graph::encodings::RRWP_PAIR)?;
         let reached = walks.ne(0f32)?.max(1)?.to_vec1::<u8>()?;
         let mut mask: Vec<bool> = reached.into_iter().map(|v| v != 0).collect();
-        for &pair in batch.edge_pairs() {
-            if let Some(flag) = mask.get_mut(pair as usize) {
-                *flag = true;
-            }
-        }
-        let blocks = batch.node_ptr().lengths().zip(batch.pair_ptr().ranges());
-        for (n, block) in blocks {
-            let block = mask.get_mut(block).unwrap_or_default();
-            for flag in block.iter_mut().step_by(n + 1) {
+        for pair in batch.edge_and_own_pairs() {
+            if let Some(flag) = mask.get_mut(pair) {
                 *flag = true;
             }
         }

@@ -17,6 +17,7 @@ mod post_norm;
 mod predictor;
 pub mod san;
 pub mod sections;
+mod threads;
 mod trace;
 
 pub use candle_graph::nn::PredictionLevel;

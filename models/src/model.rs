@@ -82,7 +82,7 @@ pub trait GraphModel: Send + Sync + fmt::Debug {
     /// # Errors
     /// As [`forward`](Self::forward).
     fn node_embeddings(&self, batch: &GraphBatch) -> Result<Tensor> {
-        self.node_states(batch, &mut Trace::off())?.into_nodes()
+        self.node_states(batch, &mut Trace::off())?.nodes()
     }
 
     /// One embedding a graph, `[graphs, embedding_dim]`.
@@ -135,10 +135,10 @@ impl NodeStates {
     ///
     /// # Errors
     /// A tensor operation failed.
-    pub fn into_nodes(self) -> Result<Tensor> {
-        match self.with_tokens {
+    pub fn nodes(&self) -> Result<Tensor> {
+        match &self.with_tokens {
             Some(batch) => Ok(batch.without_graph_tokens(&self.states)?),
-            None => Ok(self.states),
+            None => Ok(self.states.clone()),
         }
     }
 }

@@ -11,6 +11,7 @@ use candle_graph::ops::reference_is_forced;
 use candle_graph::{Error, Result};
 use rayon::prelude::*;
 
+use crate::threads::is_worth_threads;
 use crate::{GraphModel, PredictionLevel, Trace};
 
 /// Rows that a model gives for one graph: one row for the graph, one a node, or one a node pair of
@@ -80,6 +81,11 @@ impl Predictor {
     /// What the graph lacks or has wrong, by field, place and value.
     pub fn check(&self, graph: &Graph, position: usize, want: Want) -> Result<()> {
         self.model.input_schema().conform(graph, position)?;
+        self.check_pairs(graph, position, want)
+    }
+
+    /// Checks that `graph` has node pairs where the model scores these.
+    fn check_pairs(&self, graph: &Graph, position: usize, want: Want) -> Result<()> {
         if want == Want::Prediction && self.model.prediction_level() == PredictionLevel::Edge {
             graph.required_edge_label_index(position)?;
         }
@@ -190,16 +196,13 @@ impl Predictor {
 
     /// Whether operations on `graphs` are large enough to use threads at all.
     fn is_worth_threads<G: AsRef<Graph>>(&self, graphs: &[G]) -> bool {
-        /// Multiplications of one map of the states.
-        const WORTH_THREADS: u64 = 500_000;
         let states = |graph: &Graph| match self.model.has_pair_state() {
             true => graph.num_pairs(),
             false => graph.num_nodes() as u64,
         };
         let rows = graphs.iter().map(|graph| states(graph.as_ref()));
-        let width = self.model.embedding_dim() as u64;
         let rows = rows.fold(0, u64::saturating_add);
-        rows.saturating_mul(width.saturating_mul(width)) >= WORTH_THREADS
+        is_worth_threads(rows, self.model.embedding_dim())
     }
 
     /// Runs graphs as one batch.
@@ -210,12 +213,8 @@ impl Predictor {
         first: usize,
         want: Want,
     ) -> Result<Vec<Output>> {
-        if want == Want::Prediction && self.model.prediction_level() == PredictionLevel::Edge {
-            for (at, graph) in graphs.iter().enumerate() {
-                graph
-                    .as_ref()
-                    .required_edge_label_index(first.saturating_add(at))?;
-            }
+        for (at, graph) in graphs.iter().enumerate() {
+            self.check_pairs(graph.as_ref(), first.saturating_add(at), want)?;
         }
         let batch = self.batch(graphs, encodings, first)?;
         let states = self.model.node_states(&batch, &mut Trace::off())?;
@@ -225,7 +224,7 @@ impl Predictor {
                 self.model.prediction_level(),
             ),
             Want::GraphEmbedding => (self.model.pool(&states, &batch)?, PredictionLevel::Graph),
-            Want::NodeEmbedding => (states.into_nodes()?, PredictionLevel::Node),
+            Want::NodeEmbedding => (states.nodes()?, PredictionLevel::Node),
         };
         split(&tensor, level, &batch)
     }

@@ -250,6 +250,21 @@ pub(crate) fn check_message_passing(
     Ok(())
 }
 
+/// The norms after the encoders, `node_encoder_norm.*` and `edge_encoder_norm.*`, those that are
+/// wanted. Both act on node states, as trained weights have it.
+pub(crate) fn encoder_norms(
+    (node, edge): (bool, bool),
+    width: usize,
+    eps: f64,
+    vb: &VarBuilder<'_>,
+) -> candle_core::Result<Vec<Affine>> {
+    let wanted = [(node, "node_encoder_norm"), (edge, "edge_encoder_norm")];
+    let wanted = wanted.into_iter().filter(|&(on, _)| on);
+    wanted
+        .map(|(_, name)| batch_norm(width, eps, vb.pp(name)))
+        .collect()
+}
+
 /// What the layers start from.
 #[derive(Debug)]
 pub(crate) struct Encoded {
@@ -302,15 +317,12 @@ impl Input {
             )?),
             None => None,
         };
-        let mut norms = Vec::new();
-        for (on, name) in [
-            (config.node_norm, "node_encoder_norm"),
-            (config.edge_norm, "edge_encoder_norm"),
-        ] {
-            if on {
-                norms.push(batch_norm(states, config.norm_eps, vb.pp(name))?);
-            }
-        }
+        let norms = encoder_norms(
+            (config.node_norm, config.edge_norm),
+            states,
+            config.norm_eps,
+            vb,
+        )?;
         let mut pre_layers = Vec::new();
         if let Some(pre) = &config.pre_layers {
             for j in 0..pre.layers {
@@ -440,7 +452,6 @@ impl Output {
         trace: &mut Trace,
     ) -> candle_graph::Result<Tensor> {
         let head = &self.head;
-        let nodes = || states.clone().into_nodes();
         let prediction = match self.level {
             PredictionLevel::Graph => {
                 let nodes = head.node_states(states.all())?;
@@ -448,8 +459,10 @@ impl Output {
                 trace.record(|| "pooled".to_string(), &pooled);
                 head.forward(&pooled)?
             }
-            PredictionLevel::Node => head.forward(&nodes()?)?,
-            PredictionLevel::Edge => head.forward_pairs(&nodes()?, batch.edge_label_index()?)?,
+            PredictionLevel::Node => head.forward(&states.nodes()?)?,
+            PredictionLevel::Edge => {
+                head.forward_pairs(&states.nodes()?, batch.edge_label_index()?)?
+            }
         };
         trace.record(|| "prediction".to_string(), &prediction);
         Ok(prediction)

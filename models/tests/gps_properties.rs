@@ -200,7 +200,7 @@ proptest! {
         let nodes: usize = graphs.iter().map(Graph::num_nodes).sum();
         let more = if tokens { graphs.len() } else { 0 };
         prop_assert_eq!(states.all().dims(), [nodes + more, width]);
-        let own = states.into_nodes().unwrap();
+        let own = states.nodes().unwrap();
         prop_assert_eq!(own.dims(), [nodes, width]);
     }
 

@@ -202,6 +202,14 @@ impl GraphBatch {
         &self.edge_pairs
     }
 
+    /// The rows of the pair tensor of all edges, and of every node with itself; a row may come more
+    /// than once.
+    pub fn edge_and_own_pairs(&self) -> impl Iterator<Item = usize> + '_ {
+        let blocks = self.node_ptr().lengths().zip(self.pair_ptr().ranges());
+        let own = blocks.flat_map(|(nodes, block)| block.step_by(nodes + 1));
+        self.edge_pairs.iter().map(|&pair| pair as usize).chain(own)
+    }
+
     /// Node features, `[nodes, width]`, when the schema asks for them.
     pub fn node_features(&self) -> Option<&BatchFeatures> {
         self.node_features.as_ref()

@@ -230,14 +230,8 @@ impl SanAttention {
 /// 1 for every ordered pair of different nodes without an edge, in the order of the pair layout.
 fn others_mask(batch: &GraphBatch) -> Vec<f32> {
     let mut mask = vec![1.0; batch.num_pairs()];
-    for &pair in batch.edge_pairs() {
-        if let Some(entry) = mask.get_mut(pair as usize) {
-            *entry = 0.0;
-        }
-    }
-    for (n, block) in batch.node_ptr().lengths().zip(batch.pair_ptr().ranges()) {
-        let block = mask.get_mut(block).unwrap_or_default();
-        for entry in block.iter_mut().step_by(n + 1) {
+    for pair in batch.edge_and_own_pairs() {
+        if let Some(entry) = mask.get_mut(pair) {
             *entry = 0.0;
         }
     }

@@ -47,7 +47,7 @@ pub(crate) fn evaluate(
     let batch = predictor.batch(graphs, encodings, 0).unwrap();
     let states = model.node_states(&batch, &mut Trace::off()).unwrap();
     let prediction = model.head(&states, &batch, &mut Trace::off()).unwrap();
-    let nodes = states.into_nodes().unwrap();
+    let nodes = states.nodes().unwrap();
     let (nodes, prediction) = (values(&nodes), values(&prediction));
     assert!(nodes.iter().chain(&prediction).all(|v| v.is_finite()));
     let (width, outputs) = (model.embedding_dim(), model.output_dim());
