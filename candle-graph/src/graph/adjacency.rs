@@ -1,10 +1,9 @@
 //! Edges by target.
 
-use std::sync::OnceLock;
-
 use candle_core::{Device, Error, Result, Tensor};
 
 use super::Offsets;
+use super::index_tensors::IndexTensors;
 
 /// Directed edges sorted by target (compressed rows): what every aggregation over the neighbours
 /// of a node runs along.
@@ -13,7 +12,7 @@ pub struct Adjacency {
     sources: Vec<u32>,
     targets: Vec<u32>,
     ptr: Offsets,
-    tensors: OnceLock<[Tensor; 2]>,
+    tensors: IndexTensors,
 }
 
 impl Adjacency {
@@ -42,7 +41,7 @@ impl Adjacency {
             sources,
             targets,
             ptr: Offsets::from_lengths(in_degrees, device).map_err(Error::wrap)?,
-            tensors: OnceLock::new(),
+            tensors: IndexTensors::default(),
         })
     }
 
@@ -78,16 +77,8 @@ impl Adjacency {
 
     /// Sources and targets on the device, u32 `[edges]` each.
     pub fn tensors(&self) -> Result<(&Tensor, &Tensor)> {
-        let tensors = match self.tensors.get() {
-            Some(tensors) => tensors,
-            None => {
-                let make =
-                    |ids: &[u32]| Tensor::from_vec(ids.to_vec(), ids.len(), self.ptr.device());
-                let made = [make(&self.sources)?, make(&self.targets)?];
-                self.tensors.get_or_init(|| made)
-            }
-        };
-        Ok((&tensors[0], &tensors[1]))
+        self.tensors
+            .get([&self.sources, &self.targets], self.ptr.device())
     }
 }
 

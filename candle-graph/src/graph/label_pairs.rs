@@ -1,9 +1,8 @@
 //! The node pairs of a batch that a link prediction model scores.
 
-use std::sync::OnceLock;
-
 use candle_core::{Device, Tensor};
 
+use super::index_tensors::IndexTensors;
 use super::{Graph, Offsets};
 use crate::error::{Error, GraphProblem, Result};
 
@@ -34,7 +33,7 @@ pub struct LabelPairs {
     sources: Vec<u32>,
     targets: Vec<u32>,
     ptr: Offsets,
-    tensors: OnceLock<[Tensor; 2]>,
+    tensors: IndexTensors,
 }
 
 impl LabelPairs {
@@ -63,7 +62,7 @@ impl LabelPairs {
             sources: numbered(0),
             targets: numbered(1),
             ptr,
-            tensors: OnceLock::new(),
+            tensors: IndexTensors::default(),
         }))
     }
 
@@ -97,17 +96,8 @@ impl LabelPairs {
     /// # Errors
     /// The device refused the memory.
     pub fn tensors(&self) -> candle_core::Result<(&Tensor, &Tensor)> {
-        let tensors = match self.tensors.get() {
-            Some(tensors) => tensors,
-            None => {
-                let make =
-                    |ids: &[u32]| Tensor::from_vec(ids.to_vec(), ids.len(), self.ptr.device());
-                let made = [make(&self.sources)?, make(&self.targets)?];
-                self.tensors.get_or_init(|| made)
-            }
-        };
-        let [sources, targets] = tensors;
-        Ok((sources, targets))
+        self.tensors
+            .get([&self.sources, &self.targets], self.ptr.device())
     }
 }
 

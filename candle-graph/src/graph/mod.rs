@@ -9,6 +9,7 @@ mod batch;
 mod budget;
 mod features;
 mod host;
+mod index_tensors;
 mod label_pairs;
 mod offsets;
 mod pairs;

@@ -37,7 +37,7 @@ struct Shared<'a> {
     key: HostRows<'a>,
     value: HostRows<'a>,
     /// `[d, features]`.
-    directions: Vec<f32>,
+    directions: HostF32<'a>,
     widths: HeadWidths,
     /// Features and what fills them up to whole groups.
     stride: usize,
@@ -86,7 +86,7 @@ pub(super) fn forward(input: &LinearAttentionInput<'_>, widths: HeadWidths) -> R
         query: HostRows::new(&query)?,
         key: HostRows::new(&key)?,
         value: HostRows::new(&value)?,
-        directions: HostF32::new(&directions)?.to_vec(),
+        directions: HostF32::new(&directions)?,
         widths,
         stride: widths.features.next_multiple_of(LANES),
     };
