@@ -63,7 +63,11 @@ pub(super) fn all() -> Vec<Case> {
         encode("rrwp 21 steps, 23 nodes", rrwp(21), &[23]),
         encode("rrwp 21 steps, 32 molecules", rrwp(21), &molecules),
         encode("rrwp 24 steps, 145 nodes", rrwp(24), &[145]),
-        encode("rwse 20 steps, 32 molecules", rwse(20), &molecules),
+        encode(
+            "rwse 20 steps, 32 molecules",
+            EncodingRecipe::Rwse(rwse(20)),
+            &molecules,
+        ),
         encode(
             "lap_pe 10 of 150 nodes",
             EncodingRecipe::LapPe(lap_pe(10)),
@@ -81,10 +85,10 @@ pub(super) fn all() -> Vec<Case> {
 const ATOM: [usize; 9] = [119, 5, 12, 12, 10, 6, 6, 2, 2];
 const BOND: [usize; 3] = [5, 6, 2];
 
-fn rwse(steps: usize) -> EncodingRecipe {
-    EncodingRecipe::Rwse(Rwse {
+fn rwse(steps: usize) -> Rwse {
+    Rwse {
         times: (1..=steps).collect(),
-    })
+    }
 }
 
 fn lap_pe(frequencies: usize) -> LapPe {
@@ -108,15 +112,12 @@ fn lap_pe_encoder(dim: usize) -> PositionalEncoderConfig {
 /// GraphGPS as on ZINC (`zinc-GPS+RWSE.yaml`).
 fn gps_zinc() -> ModelConfig {
     let activation = Activation::Relu;
-    let EncodingRecipe::Rwse(recipe) = rwse(20) else {
-        unreachable!("rwse makes a recipe of that kind")
-    };
     gps(
         (64, 10),
         input(
             FeatureEncoderConfig::Embedding { tables: vec![28] },
             PositionalEncoderConfig::Rwse {
-                recipe,
+                recipe: rwse(20),
                 dim: 28,
                 encoder: KernelEncoder::Linear,
                 raw_norm: true,
