@@ -88,6 +88,26 @@ pub(super) fn difference(
     })
 }
 
+/// [`difference`], and where values are over the tolerance also how far both sides are from the
+/// double-precision values that `exact` gives.
+pub(super) fn difference_and_rounding(
+    name: &str,
+    ours: &[f32],
+    recorded: &[f32],
+    tolerance: f64,
+    exact: impl FnOnce() -> Result<Vec<f32>>,
+) -> Result<Difference> {
+    let mut found = difference(name, ours, recorded, tolerance)?;
+    if found.over > 0 {
+        let exact = exact()?;
+        let rounding =
+            |of| Ok::<_, anyhow::Error>(difference(name, of, &exact, tolerance)?.relative);
+        found.recorded_rounding = Some(rounding(recorded)?);
+        found.own_rounding = Some(rounding(ours)?);
+    }
+    Ok(found)
+}
+
 /// The largest difference of a computed encoding from the recorded one.
 #[derive(Debug, Clone)]
 pub struct EncodingDifference {

@@ -11,7 +11,7 @@ use candle_graph_weights::{Checkpoint, CheckpointConfig};
 
 use super::activations::{Activations, Rows, predictor};
 use super::case::Recorded;
-use super::compare::{Difference, PREDICTION, Report, difference};
+use super::compare::{Difference, PREDICTION, Report, difference_and_rounding};
 use super::gps_encodings::{compare_encodings, recorded_encodings};
 
 /// Suffix of recordings in which an upstream error was put right.
@@ -178,17 +178,11 @@ impl Compared<'_> {
                 let rows = activations.rows(&our_name, rows)?;
                 self.pick(rows, name, whole)
             };
-            let (ours_values, recorded) = (values(ours)?, self.pick(recorded, name, whole)?);
-            let mut found =
-                difference(name, &ours_values, &recorded, self.tolerance).with_context(context)?;
-            if found.over > 0 {
-                let exact = values(exact)?;
-                let rounding = |of: &[f32]| -> Result<f64> {
-                    Ok(difference(name, of, &exact, self.tolerance)?.relative)
-                };
-                found.recorded_rounding = Some(rounding(&recorded)?);
-                found.own_rounding = Some(rounding(&ours_values)?);
-            }
+            let (values_here, recorded) = (values(ours)?, self.pick(recorded, name, whole)?);
+            let exact = || values(exact);
+            let found =
+                difference_and_rounding(name, &values_here, &recorded, self.tolerance, exact)
+                    .with_context(context)?;
             differences.push(found);
         }
         Ok(differences)

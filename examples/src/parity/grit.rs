@@ -11,7 +11,7 @@ use candle_graph::graph::Graph;
 
 use super::activations::{Activations, predictor};
 use super::case::{Recorded, pair_rows};
-use super::compare::{Difference, EncodingDifference, Report, difference};
+use super::compare::{Difference, EncodingDifference, Report, difference, difference_and_rounding};
 
 /// Largest absolute difference of a random walk encoding.
 const ENCODING_TOLERANCE: f64 = 1e-6;
@@ -159,16 +159,9 @@ impl Pairs<'_> {
             };
             let recorded = self.outputs.values(name)?;
             let values = self.values(ours, &our_name, per_pair)?;
-            let mut found = difference(name, &values, &recorded, self.tolerance)
+            let exact = || self.values(exact, &our_name, per_pair);
+            let found = difference_and_rounding(name, &values, &recorded, self.tolerance, exact)
                 .with_context(|| format!("recorded shape {:?}", self.outputs.shape(name)))?;
-            if found.over > 0 {
-                let exact = self.values(exact, &our_name, per_pair)?;
-                let rounding = |of: &[f32]| -> Result<f64> {
-                    Ok(difference(name, of, &exact, self.tolerance)?.relative)
-                };
-                found.recorded_rounding = Some(rounding(&recorded)?);
-                found.own_rounding = Some(rounding(&values)?);
-            }
             differences.push(found);
         }
         Ok(differences)
