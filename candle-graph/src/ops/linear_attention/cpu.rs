@@ -10,6 +10,7 @@ use rayon::prelude::*;
 use super::{FEATURE_EPS, FeatureMap, HeadWidths, LinearAttentionInput};
 use crate::ops::host::{HostF32, HostRows};
 use crate::ops::matmul::{Into, View, matmul_views};
+use crate::ops::node_blocks::split_rows;
 use crate::ops::simd;
 
 /// Nodes whose features are in memory at one time. Sums over a block are made before they join
@@ -94,16 +95,15 @@ pub(super) fn forward(input: &LinearAttentionInput<'_>, widths: HeadWidths) -> R
     // Head by head within a graph, so that every task owns a slice.
     let (nodes, out_width) = (input.node_ptr.total(), input.heads * widths.value);
     let mut by_head = vec![0.0f32; nodes * out_width];
-    let mut rest = by_head.as_mut_slice();
-    let mut tasks = Vec::with_capacity(input.node_ptr.num_segments() * input.heads);
-    for nodes in input.node_ptr.ranges().filter(|nodes| !nodes.is_empty()) {
-        for head in 0..input.heads {
-            let (out, back) = std::mem::take(&mut rest).split_at_mut(nodes.len() * widths.value);
-            rest = back;
-            let nodes = nodes.clone();
-            tasks.push(Task { nodes, head, out });
-        }
-    }
+    let graphs = input.node_ptr.ranges().filter(|nodes| !nodes.is_empty());
+    let places: Vec<(Range<usize>, usize)> = graphs
+        .flat_map(|nodes| (0..input.heads).map(move |head| (nodes.clone(), head)))
+        .collect();
+    let rows = places.iter().map(|(nodes, _)| nodes.len());
+    let outs = split_rows(&mut by_head, rows, widths.value);
+    let tasks: Vec<Task<'_>> = (places.into_iter().zip(outs))
+        .map(|((nodes, head), out)| Task { nodes, head, out })
+        .collect();
     let multiplications = (nodes.saturating_mul(input.heads))
         .saturating_mul(widths.features)
         .saturating_mul(widths.query + widths.value);

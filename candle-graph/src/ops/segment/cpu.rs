@@ -6,6 +6,7 @@ use rayon::prelude::*;
 use super::Reduction;
 use crate::graph::Offsets;
 use crate::ops::host::{self, HostF32};
+use crate::ops::node_blocks::split_rows;
 use crate::ops::simd;
 
 /// Rows below which threads cost more than they save.
@@ -77,13 +78,8 @@ pub(super) fn softmax(values: &Tensor, segments: &Offsets) -> Result<Tensor> {
     let (rows, width) = values.dims2()?;
     let mut out = HostF32::new(&values)?.to_vec();
     if width > 0 && rows > 0 {
-        let mut rest = out.as_mut_slice();
-        let mut blocks = Vec::with_capacity(segments.num_segments());
-        for length in segments.lengths().filter(|&l| l > 0) {
-            let (block, after) = rest.split_at_mut(length * width);
-            blocks.push(block);
-            rest = after;
-        }
+        let lengths = segments.lengths().filter(|&length| length > 0);
+        let blocks = split_rows(&mut out, lengths, width);
         let arch = pulp::Arch::new();
         let one = |block: &mut [f32]| {
             simd::vectorize(
