@@ -11,6 +11,7 @@ use crate::graphormer::{Graphormer, GraphormerConfig};
 use crate::grit::{Grit, GritConfig};
 use crate::mpnn::{Mpnn, MpnnConfig};
 use crate::san::{San, SanConfig};
+use crate::transformer::{Transformer, TransformerConfig};
 use crate::{GraphModel, PredictionLevel};
 
 /// A configuration that no model can be built from.
@@ -58,11 +59,14 @@ pub enum ModelConfig {
     Graphormer(GraphormerConfig),
     /// Spectral attention networks.
     San(SanConfig),
+    /// Plain graph transformers.
+    Transformer(TransformerConfig),
 }
 
 impl ModelConfig {
     /// The values that `model_type` may have.
-    pub const MODEL_TYPES: &'static [&'static str] = &["grit", "gps", "mpnn", "graphormer", "san"];
+    pub const MODEL_TYPES: &'static [&'static str] =
+        &["grit", "gps", "mpnn", "graphormer", "san", "transformer"];
 
     /// The value of `model_type`.
     pub fn model_type(&self) -> &'static str {
@@ -72,6 +76,7 @@ impl ModelConfig {
             Self::Mpnn(_) => "mpnn",
             Self::Graphormer(_) => "graphormer",
             Self::San(_) => "san",
+            Self::Transformer(_) => "transformer",
         }
     }
 
@@ -86,6 +91,7 @@ impl ModelConfig {
             Self::Mpnn(config) => config.check(),
             Self::Graphormer(config) => config.check(),
             Self::San(config) => config.check(),
+            Self::Transformer(config) => config.check(),
         }
     }
 
@@ -97,6 +103,7 @@ impl ModelConfig {
             Self::Mpnn(config) => config.input_schema(),
             Self::Graphormer(config) => config.input_schema(),
             Self::San(config) => config.input_schema(),
+            Self::Transformer(config) => config.input_schema(),
         }
     }
 
@@ -111,6 +118,7 @@ impl ModelConfig {
             Self::Mpnn(config) => config.encoding_plan(),
             Self::Graphormer(config) => config.encoding_plan(),
             Self::San(config) => config.encoding_plan(),
+            Self::Transformer(config) => config.encoding_plan(),
         }
     }
 
@@ -137,6 +145,7 @@ impl ModelConfig {
             Self::Mpnn(config) => (&config.output, config.hidden_dim),
             Self::Graphormer(config) => (&config.output, config.hidden_dim),
             Self::San(config) => (&config.output, config.hidden_dim),
+            Self::Transformer(config) => (&config.output, config.hidden_dim),
         };
         (&output.head, output.dim, width)
     }
@@ -152,6 +161,7 @@ impl ModelConfig {
             Self::Mpnn(config) => Ok(Box::new(Mpnn::new(config, vb)?)),
             Self::Graphormer(config) => Ok(Box::new(Graphormer::new(config, vb)?)),
             Self::San(config) => Ok(Box::new(San::new(config, vb)?)),
+            Self::Transformer(config) => Ok(Box::new(Transformer::new(config, vb)?)),
         }
     }
 }

@@ -15,6 +15,7 @@
 //!
 //! Recorded activations: `encoder.node` `[nodes, D]`, `encoder.edge` `[edges, D]`,
 //! `encoder.positions` `[nodes, D]` (EquivStable), `encoder.bias` `[pairs, heads]` (Graphormer),
+//! `rotary.coordinates` `[nodes, m]` (WIRE),
 //! `pre_layers` `[nodes, D]`, and for every layer `layers.{i}.node`,
 //! `layers.{i}.edge`, `layers.{i}.local` `[nodes, D]` (the message passing's result),
 //! `layers.{i}.attention` `[nodes, D]` (the attention's result); at the end `pooled` and
@@ -34,6 +35,7 @@ use candle_graph::ops::{
 use candle_nn::VarBuilder;
 
 use crate::family::{Family, Frame};
+use crate::rotations::{BatchRotations, Rotations};
 use crate::sections::{Input, NORM_EPS};
 use crate::threads::is_worth_threads;
 use crate::{NodeStates, Trace};
@@ -158,12 +160,22 @@ impl Layer {
     }
 
     /// What attention makes of the node states, if there is any.
-    fn attend(&self, nodes: &Tensor, context: &Context<'_>) -> Result<Option<Tensor>> {
+    fn attend(
+        &self,
+        index: usize,
+        nodes: &Tensor,
+        context: &Context<'_>,
+    ) -> Result<Option<Tensor>> {
         let Some((attention, _)) = &self.attention else {
             return Ok(None);
         };
+        let rotation = match context.rotations {
+            Some(rotations) => rotations.of_layer(index)?,
+            None => None,
+        };
         let node_ptr = context.batch.node_ptr();
-        Ok(Some(attention.forward(nodes, node_ptr, context.bias)?))
+        let attended = attention.forward(nodes, node_ptr, context.bias, rotation.as_deref())?;
+        Ok(Some(attended))
     }
 
     /// Whether message passing and attention, which both start from the same states, run at the same
@@ -185,7 +197,7 @@ impl Layer {
         let States { nodes, edges } = states;
         let batch = context.batch;
         let local = || self.pass_messages(&nodes, edges.as_ref(), context);
-        let attend = || self.attend(&nodes, context);
+        let attend = || self.attend(index, &nodes, context);
         let (attended, local) = match self.runs_side_by_side(batch) {
             // Attention is the longer one and starts on this thread; its heads are there for the
             // other thread when that is done with the messages.
@@ -233,6 +245,7 @@ struct Context<'a> {
     batch: &'a GraphBatch,
     positions: Option<&'a Tensor>,
     bias: Option<&'a Tensor>,
+    rotations: Option<&'a BatchRotations<'a>>,
 }
 
 /// The GraphGPS model.
@@ -241,6 +254,7 @@ pub struct Gps {
     config: GpsConfig,
     frame: Frame,
     input: Input,
+    rotations: Option<Rotations>,
     layers: Vec<Layer>,
 }
 
@@ -264,6 +278,16 @@ impl Gps {
                 &vb,
             )?,
             input: Input::new(&config.input, width, config.edge_width(), &vb)?,
+            rotations: match (&config.rotary, &config.attention) {
+                (Some(rotary), Some(attention)) => Some(Rotations::new(
+                    rotary,
+                    attention,
+                    width,
+                    config.layers,
+                    &vb,
+                )?),
+                _ => None,
+            },
             layers,
             config: config.clone(),
         })
@@ -300,10 +324,15 @@ impl Family for Gps {
         trace: &mut Trace,
     ) -> candle_graph::Result<NodeStates> {
         let encoded = self.input.forward(batch, trace)?;
+        let rotations = match &self.rotations {
+            Some(rotations) => Some(rotations.for_batch(batch, trace)?),
+            None => None,
+        };
         let context = Context {
             batch: encoded.with_tokens.as_ref().unwrap_or(batch),
             positions: encoded.positions.as_ref(),
             bias: encoded.bias.as_ref(),
+            rotations: rotations.as_ref(),
         };
         let mut states = States {
             nodes: encoded.nodes,

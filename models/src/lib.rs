@@ -15,10 +15,12 @@ mod model;
 pub mod mpnn;
 mod post_norm;
 mod predictor;
+mod rotations;
 pub mod san;
 pub mod sections;
 mod threads;
 mod trace;
+pub mod transformer;
 
 pub use candle_graph::nn::PredictionLevel;
 pub use config::{ConfigError, ModelConfig};

@@ -126,7 +126,7 @@ impl InputConfig {
     }
 
     /// Whether the node encoder gives every graph a token.
-    fn has_graph_token(&self) -> bool {
+    pub(crate) fn has_graph_token(&self) -> bool {
         let mut positional = self.node_encoder.positional.iter();
         positional.any(|encoder| {
             matches!(

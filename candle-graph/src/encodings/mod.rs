@@ -10,6 +10,7 @@ mod heat_kernel;
 mod laplacian;
 mod plan;
 mod random_walk;
+mod rotational;
 mod rrwp;
 mod rwse;
 mod values;
@@ -28,6 +29,7 @@ pub use laplacian::{
     EigvecNorm, LAP_PE_EIGENVALUES, LAP_PE_EIGENVECTORS, LAP_PE_MASK, LapPe, SIGN_NET_EIGENVECTORS,
 };
 pub use plan::{EncodingPlan, EncodingRecipe};
+pub use rotational::{EigenvectorScale, ROTATIONAL, Rotational, Wave};
 pub use rrwp::{RRWP_NODE, RRWP_PAIR, Rrwp};
 pub use rwse::{RWSE, Rwse};
 pub use values::{EncodingArray, GraphEncoding, Level};

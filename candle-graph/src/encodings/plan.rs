@@ -7,7 +7,8 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Electrostatic, EncodingArray, GraphEncoding, Graphormer, HeatKernel, LapPe, Level, Rrwp, Rwse,
+    Electrostatic, EncodingArray, GraphEncoding, Graphormer, HeatKernel, LapPe, Level, Rotational,
+    Rrwp, Rwse,
 };
 use crate::error::{Error, Result};
 use crate::graph::{Graph, GraphBatch};
@@ -32,6 +33,8 @@ pub enum EncodingRecipe {
     Electrostatic(Electrostatic),
     /// Shortest paths and degrees for Graphormer.
     Graphormer(Graphormer),
+    /// Coordinates for rotary encodings.
+    Rotational(Rotational),
 }
 
 impl EncodingRecipe {
@@ -45,6 +48,7 @@ impl EncodingRecipe {
             Self::HeatKernel(heat_kernel) => heat_kernel.arrays(),
             Self::Electrostatic(electrostatic) => electrostatic.arrays(),
             Self::Graphormer(graphormer) => graphormer.arrays(),
+            Self::Rotational(rotational) => rotational.arrays(),
         }
     }
 
@@ -58,6 +62,7 @@ impl EncodingRecipe {
             Self::HeatKernel(_) => HeatKernel::VERSION,
             Self::Electrostatic(_) => Electrostatic::VERSION,
             Self::Graphormer(_) => Graphormer::VERSION,
+            Self::Rotational(_) => Rotational::VERSION,
         }
     }
 
@@ -75,6 +80,7 @@ impl EncodingRecipe {
             Self::HeatKernel(heat_kernel) => heat_kernel.check(),
             Self::Electrostatic(_) => Ok(()),
             Self::Graphormer(graphormer) => graphormer.check(),
+            Self::Rotational(rotational) => rotational.check(),
         }
     }
 
@@ -86,6 +92,7 @@ impl EncodingRecipe {
                 check_dense(graph.num_nodes(), MAX_DENSE_BYTES)
             }
             Self::Graphormer(graphormer) => graphormer.check_graph(graph),
+            Self::Rotational(_) => Ok(()),
         }
     }
 
@@ -99,6 +106,7 @@ impl EncodingRecipe {
             Self::HeatKernel(heat_kernel) => heat_kernel.compute(graph),
             Self::Electrostatic(electrostatic) => electrostatic.compute(graph),
             Self::Graphormer(graphormer) => Ok(graphormer.compute(graph)),
+            Self::Rotational(rotational) => rotational.compute(graph),
         };
         computed.map_err(|error| of_graph(graph, position, &error))
     }

@@ -11,11 +11,13 @@ mod node_encoder;
 mod norm;
 mod pooling;
 mod positional_encoder;
+mod rotary;
 mod rrwp;
 mod san_attention;
 
 pub use attention::{
-    Attention, AttentionConfig, BigBird, BigBirdLayout, MultiHeadAttention, Performer,
+    Attention, AttentionConfig, BigBird, BigBirdLayout, FeatureMapConfig, MultiHeadAttention,
+    Performer,
 };
 pub use degree_scaler::DegreeScaler;
 pub use feature_encoder::{FeatureEncoder, FeatureEncoderConfig};
@@ -32,6 +34,9 @@ pub use norm::{GraphLayerNorm, batch_norm, layer_norm};
 pub use pooling::{Pooling, pool};
 pub use positional_encoder::{
     EigenvectorSet, KernelEncoder, PositionalEncoderConfig, SignInvariantPooling,
+};
+pub use rotary::{
+    Rotary, RotaryConfig, RotaryModulation, Rotation, RotationalEncoder, RotationalFeaturesConfig,
 };
 pub use rrwp::RrwpEncoder;
 pub use san_attention::{SanAttention, SanWeighting};

@@ -24,6 +24,7 @@ mod node_blocks;
 mod norm;
 mod pair_attention;
 mod residual_affine;
+mod rotary;
 mod segment;
 mod simd;
 mod squared_distances;
@@ -45,6 +46,7 @@ pub use pair_attention::{
     pair_attention,
 };
 pub use residual_affine::residual_affine;
+pub use rotary::{RotaryPairs, RotationTable, rotation_table};
 pub(crate) use segment::add_rows_at;
 pub use segment::{Reduction, segment_reduce, segment_softmax};
 pub use squared_distances::squared_distances;

@@ -2,12 +2,12 @@
 
 use candle_graph::encodings::EncodingPlan;
 use candle_graph::graph::InputSchema;
-use candle_graph::nn::{AttentionConfig, MessagePassingConfig};
+use candle_graph::nn::{AttentionConfig, MessagePassingConfig, RotaryConfig};
 use candle_graph::ops::Activation;
 use serde::{Deserialize, Serialize};
 
-use crate::ConfigError;
 use crate::sections::{InputConfig, OutputConfig, check_message_passing, check_sizes};
+use crate::{ConfigError, rotations};
 
 /// Everything that shapes a GraphGPS model (`GPSModel`). The official option stands behind every
 /// field.
@@ -26,6 +26,9 @@ pub struct GpsConfig {
     /// Attention among all nodes of a graph (the second half of `gt.layer_type`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attention: Option<AttentionConfig>,
+    /// Rotation of queries and keys (WIRE, `gt.graphrope`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rotary: Option<RotaryConfig>,
     /// After every residual sum.
     pub norm: GpsNorm,
     /// Between the two maps of the feed-forward block (`gnn.act`).
@@ -77,6 +80,10 @@ impl GpsConfig {
             let checked = attention.check(self.hidden_dim);
             checked.map_err(|invalid| ConfigError::within("attention", invalid))?;
         }
+        if let Some(rotary) = &self.rotary {
+            let (width, layers) = (self.hidden_dim, self.layers);
+            rotations::check(rotary, self.attention.as_ref(), width, layers, &self.input)?;
+        }
         self.input.check_bias(self.attention.as_ref())
     }
 
@@ -98,6 +105,6 @@ impl GpsConfig {
     /// # Errors
     /// A recipe with impossible parameters.
     pub fn encoding_plan(&self) -> candle_graph::Result<EncodingPlan> {
-        self.input.encoding_plan()
+        rotations::plan(&self.input, self.rotary.as_ref())
     }
 }

@@ -290,6 +290,7 @@ fn model(
                 input,
                 local,
                 attention,
+                rotary: None,
                 norm,
                 activation,
                 output,

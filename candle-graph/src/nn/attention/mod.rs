@@ -14,7 +14,7 @@ pub use big_bird::{BigBird, BigBirdLayout};
 pub use performer::Performer;
 pub use softmax::MultiHeadAttention;
 
-use super::InvalidOption;
+use super::{InvalidOption, Rotation};
 use crate::graph::Offsets;
 use crate::ops::Activation;
 
@@ -38,6 +38,14 @@ pub enum AttentionConfig {
         /// Number of random features: ⌊head_dim·ln(head_dim)⌋ in the official code.
         features: usize,
     },
+    /// Linear attention over heads that share the width, with biases in all maps: `Linear` of
+    /// `gt.graphrope.attn_type`, and the linear attentions of the WIRE paper.
+    Linear {
+        /// Number of heads, a divisor of the width (`gt.n_heads`).
+        heads: usize,
+        /// The map φ from queries and keys to features.
+        feature_map: FeatureMapConfig,
+    },
     /// Block-sparse attention (`BigBird`).
     BigBird {
         /// Number of heads, a divisor of the width (`gt.n_heads`).
@@ -60,9 +68,42 @@ pub enum AttentionConfig {
     },
 }
 
+/// The map φ from queries and keys to the features whose products are attention weights.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum FeatureMapConfig {
+    /// Positive random features of the softmax kernel (FAVOR+), of which there are
+    /// ⌊head_dim·ln(head_dim)⌋ in the official code.
+    PositiveRandom {
+        /// Number of random features.
+        features: usize,
+    },
+    /// `relu(x) + eps` (ReLU-Performer).
+    Relu {
+        /// Added to every feature; 0.001 in the Performer's code.
+        eps: f64,
+    },
+    /// `x / ‖X‖` with the Frobenius norm over all nodes and heads of a graph, and weights
+    /// `n + φ(q)·φ(k)`, of which the n is for the node itself: SGFormer's simple attention.
+    Simple,
+}
+
 impl AttentionConfig {
     /// The largest head and number of random features that are taken.
     const MAX_SIZE: usize = 1 << 16;
+
+    /// Heads and width of a head of queries and keys, in attention of `width` columns.
+    pub fn head_widths(&self, width: usize) -> (usize, usize) {
+        match *self {
+            Self::Performer {
+                heads, head_dim, ..
+            } => (heads, head_dim),
+            Self::Softmax { heads } | Self::Linear { heads, .. } | Self::BigBird { heads, .. } => {
+                (heads, width.checked_div(heads).unwrap_or(0))
+            }
+        }
+    }
 
     /// Checks that attention of `width` columns can be built.
     ///
@@ -93,6 +134,16 @@ impl AttentionConfig {
                 range("heads", *heads)?;
                 range("head_dim", *head_dim)?;
                 range("features", *features)
+            }
+            Self::Linear { heads, feature_map } => {
+                divides(*heads)?;
+                match feature_map {
+                    FeatureMapConfig::PositiveRandom { features } => range("features", *features),
+                    FeatureMapConfig::Relu { eps } if !(eps.is_finite() && *eps >= 0.0) => Err(
+                        InvalidOption::new("feature_map.eps", "it must be finite and not negative"),
+                    ),
+                    _ => Ok(()),
+                }
             }
             Self::BigBird {
                 heads,
@@ -148,12 +199,13 @@ impl Attention {
                 Self::Performer(Performer::new(config, width, vb)?)
             }
             AttentionConfig::BigBird { .. } => Self::BigBird(BigBird::new(config, width, vb)?),
+            AttentionConfig::Linear { .. } => bail!("linear attention"),
         })
     }
 
     /// Node states `[nodes, width]` to the same shape; `node_ptr` are the nodes of every graph.
     /// `bias` `[pairs, heads]` is added to the logits of softmax attention, in the order of
-    /// [`PairLayout`](crate::graph::PairLayout).
+    /// [`PairLayout`](crate::graph::PairLayout). `rotation` turns queries and keys.
     ///
     /// # Errors
     /// Shapes that do not fit, a bias for a kind without logits of all pairs.
@@ -162,7 +214,11 @@ impl Attention {
         nodes: &Tensor,
         node_ptr: &Offsets,
         bias: Option<&Tensor>,
+        rotation: Option<&Rotation>,
     ) -> Result<Tensor> {
+        if rotation.is_some() {
+            bail!("attention with a rotation");
+        }
         let name = match self {
             Self::Softmax(layer) => return layer.forward(nodes, node_ptr, bias),
             Self::Performer(layer) if bias.is_none() => return layer.forward(nodes, node_ptr),

@@ -57,7 +57,7 @@ fn tensors(config: &AttentionConfig) -> HashMap<String, Tensor> {
                 .chain(maps.map(|name| (format!("{name}.bias"), random(&[WIDTH]))))
                 .collect()
         }
-        AttentionConfig::Softmax { .. } => HashMap::from([
+        AttentionConfig::Linear { .. } | AttentionConfig::Softmax { .. } => HashMap::from([
             matrix("in_proj", 3 * WIDTH, WIDTH),
             ("in_proj.bias".to_owned(), random(&[3 * WIDTH])),
             matrix("out_proj", WIDTH, WIDTH),
@@ -83,7 +83,7 @@ fn node_ptr(sizes: &[usize]) -> Offsets {
 }
 
 fn run(layer: &Attention, nodes: &Tensor, sizes: &[usize]) -> Vec<Vec<f32>> {
-    let found = layer.forward(nodes, &node_ptr(sizes), None).unwrap();
+    let found = layer.forward(nodes, &node_ptr(sizes), None, None).unwrap();
     assert_eq!(found.dims(), nodes.dims());
     found.to_vec2().unwrap()
 }
@@ -195,7 +195,7 @@ fn gradients_reach_the_states() {
     for config in kinds() {
         let layer = load(&config, tensors(&config)).unwrap();
         let nodes = Var::from_tensor(&random(&[19, WIDTH])).unwrap();
-        let out = layer.forward(nodes.as_tensor(), &node_ptr(&[16, 3]), None);
+        let out = layer.forward(nodes.as_tensor(), &node_ptr(&[16, 3]), None, None);
         let weights = random(&[19, WIDTH]);
         let loss = (out.unwrap() * weights).unwrap().sum_all().unwrap();
         let gradients = loss.backward().unwrap();
@@ -214,7 +214,7 @@ fn a_bias_belongs_to_softmax_attention() {
         (big_bird(BigBirdLayout::Graph), "BigBird"),
     ] {
         let layer = load(&config, tensors(&config)).unwrap();
-        let message = layer.forward(&nodes, &node_ptr(&[2]), Some(&bias));
+        let message = layer.forward(&nodes, &node_ptr(&[2]), Some(&bias), None);
         let message = message.unwrap_err().to_string();
         assert!(
             message.contains(name) && message.contains("softmax"),
@@ -223,7 +223,11 @@ fn a_bias_belongs_to_softmax_attention() {
     }
     let config = AttentionConfig::Softmax { heads: 2 };
     let layer = load(&config, tensors(&config)).unwrap();
-    assert!(layer.forward(&nodes, &node_ptr(&[2]), Some(&bias)).is_ok());
+    assert!(
+        layer
+            .forward(&nodes, &node_ptr(&[2]), Some(&bias), None)
+            .is_ok()
+    );
 }
 
 #[test]
@@ -236,7 +240,7 @@ fn what_does_not_fit_is_named() {
             assert!(message.contains(&name), "{name}: {message}");
         }
         let layer = load(&config, tensors(&config)).unwrap();
-        let short = layer.forward(&random(&[4, WIDTH]), &node_ptr(&[3, 2]), None);
+        let short = layer.forward(&random(&[4, WIDTH]), &node_ptr(&[3, 2]), None, None);
         assert!(short.is_err(), "{config:?}");
     }
     let refused = |config: AttentionConfig, words: &str| {

@@ -57,7 +57,7 @@ enum Set {
 
 /// Maps the pairs (eigenvector value, eigenvalue) of a node to one vector.
 #[derive(Debug, Clone)]
-pub(super) struct LapPeEncoder {
+pub(in crate::nn) struct LapPeEncoder {
     frequencies: usize,
     raw_norm: Option<Affine>,
     input: LinearWeights,
@@ -70,7 +70,7 @@ impl LapPeEncoder {
     /// `input.{weight,bias}` from the pairs; for a deep set `layers.{j}.{weight,bias}`, for a
     /// transformer `layers.{l}.attention.…`, `layers.{l}.feed_forward.{input,output}.{weight,bias}`,
     /// `layers.{l}.{norm_attention,norm_feed_forward}.{weight,bias}`; `post.{j}.{weight,bias}`.
-    pub(super) fn new(
+    pub(in crate::nn) fn new(
         recipe: &LapPe,
         dim: usize,
         set: &EigenvectorSet,
@@ -112,7 +112,7 @@ impl LapPeEncoder {
     }
 
     /// `[nodes, dim]`. Frequencies that a graph does not have take no part.
-    pub(super) fn forward(&self, batch: &GraphBatch) -> EngineResult<Tensor> {
+    pub(in crate::nn) fn forward(&self, batch: &GraphBatch) -> EngineResult<Tensor> {
         let values = |name| -> EngineResult<Tensor> {
             let values = batch.encoding(name)?;
             let values = values.to_dtype(self.input.weight().dtype())?;

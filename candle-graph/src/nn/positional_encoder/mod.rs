@@ -20,7 +20,7 @@ pub use config::{EigenvectorSet, KernelEncoder, PositionalEncoderConfig, SignInv
 use equiv_stable::EquivStable;
 use graphormer::GraphormerEncoder;
 use kernel::KernelValues;
-use lap_pe::LapPeEncoder;
+pub(super) use lap_pe::LapPeEncoder;
 use sign_net::{SignNet, SignNetShape};
 
 /// What a positional encoder contributes.

@@ -56,6 +56,7 @@ pub(in crate::convert) fn gps_config(sizes: &Sizes<'_>) -> Result<GpsConfig> {
         input,
         local,
         attention: attention_config,
+        rotary: None,
         norm: norm(options)?,
         activation: act,
     };

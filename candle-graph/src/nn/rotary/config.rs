@@ -1,0 +1,131 @@
+//! The configuration of rotary encodings.
+
+use serde::{Deserialize, Serialize};
+
+use crate::encodings::{EncodingRecipe, LapPe, Rotational};
+use crate::nn::{AttentionConfig, EigenvectorSet, InvalidOption};
+use crate::ops::RotaryPairs;
+
+/// Rotation of the queries and keys of all attention layers of a model (`gt.graphrope`).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RotaryConfig {
+    /// The coordinates of the nodes (`gt.graphrope.encoder`).
+    pub features: RotationalFeaturesConfig,
+    /// Which columns are rotated together.
+    #[serde(default)]
+    pub pairs: RotaryPairs,
+    /// Whether keys have frequencies of their own (`gt.graphrope.double_omega`).
+    #[serde(default)]
+    pub separate_keys: bool,
+    /// Whether all layers have the same frequencies, which are stored once
+    /// (`gt.graphrope.share_omega`).
+    #[serde(default)]
+    pub share_layers: bool,
+    /// The layers that rotate, by their numbers from 0; all of them when it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layers: Option<Vec<usize>>,
+    /// Where linear attention rotates.
+    #[serde(default)]
+    pub modulation: RotaryModulation,
+}
+
+/// The coordinates from which angles are made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum RotationalFeaturesConfig {
+    /// As they are.
+    Raw {
+        /// What they are.
+        recipe: Rotational,
+    },
+    /// Through LapPE's encoder (`LapRoPE`).
+    LapPe {
+        /// The eigenvectors.
+        recipe: LapPe,
+        /// Number of coordinates (`dim_pe`, `gt.graphrope.t_dim`).
+        dim: usize,
+        /// From pairs to a vector.
+        set: EigenvectorSet,
+        /// Affine maps after the sum, each followed by ReLU (`post_layers`).
+        post_layers: usize,
+        /// Whether the raw values are normalised (`raw_norm_type: batchnorm`).
+        raw_norm: bool,
+    },
+}
+
+impl RotationalFeaturesConfig {
+    /// Number of coordinates, m (`gt.graphrope.t_dim`).
+    pub fn dim(&self) -> usize {
+        match self {
+            Self::Raw { recipe } => recipe.dim(),
+            Self::LapPe { dim, .. } => *dim,
+        }
+    }
+
+    /// The encoding that they are made from.
+    pub fn recipe(&self) -> EncodingRecipe {
+        match self {
+            Self::Raw { recipe } => EncodingRecipe::Rotational(recipe.clone()),
+            Self::LapPe { recipe, .. } => EncodingRecipe::LapPe(recipe.clone()),
+        }
+    }
+}
+
+/// Where linear attention with the feature map φ rotates (appendix B.2). Softmax attention has no φ
+/// and rotates queries and keys.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum RotaryModulation {
+    /// Queries and keys, before φ: weights stay positive.
+    #[default]
+    BeforeFeatures,
+    /// φ of queries and keys, in the numerator only: weights depend on differences of coordinates
+    /// alone, and may be negative. Frequencies are those of the features' pairs.
+    AfterFeatures,
+}
+
+impl RotaryConfig {
+    /// Checks that queries and keys of `attention` of `width` columns can be rotated in `layers`
+    /// layers.
+    ///
+    /// # Errors
+    /// What rules it out.
+    pub fn check(
+        &self,
+        attention: &AttentionConfig,
+        width: usize,
+        layers: usize,
+    ) -> std::result::Result<(), InvalidOption> {
+        let (heads, head_dim) = self.rotated_heads(attention, width);
+        if self.pairs.count(heads, head_dim) == 0 {
+            return Err(InvalidOption::new(
+                "pairs",
+                format!("{heads} heads of width {head_dim} have no pair of columns to rotate"),
+            ));
+        }
+        if let Some(index) = self.layers.iter().flatten().find(|&&i| i >= layers) {
+            return Err(InvalidOption::new(
+                "layers",
+                format!("layer {index} of {layers}, which are numbered from 0"),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Heads and width of a head of what is rotated.
+    pub(super) fn rotated_heads(
+        &self,
+        attention: &AttentionConfig,
+        width: usize,
+    ) -> (usize, usize) {
+        attention.head_widths(width)
+    }
+
+    /// Whether layer `index` rotates.
+    pub fn rotates(&self, index: usize) -> bool {
+        (self.layers.as_ref()).is_none_or(|layers| layers.contains(&index))
+    }
+}
