@@ -217,6 +217,7 @@ fn gps(
         input,
         local: Some(local),
         attention: Some(attention),
+        rotary: None,
         norm: GpsNorm::Batch,
         activation: Activation::Relu,
         output,
