@@ -123,9 +123,9 @@ fn compare_softmax(
     let expected = unpad(&tensor(outputs, "layer_0_attn_raw_dense"), &node_ptr);
     let config = AttentionConfig::Softmax { heads };
     let layer = layer(&config, nodes.dim(1).unwrap(), weights);
-    let fused = layer.forward(&nodes, &node_ptr, None).unwrap();
+    let fused = layer.forward(&nodes, &node_ptr, None, None).unwrap();
     assert_close(&fused, &expected, 2e-6, what);
-    let reference = force_reference(|| layer.forward(&nodes, &node_ptr, None)).unwrap();
+    let reference = force_reference(|| layer.forward(&nodes, &node_ptr, None, None)).unwrap();
     assert_close(&reference, &expected, 2e-6, what);
 }
 
@@ -160,8 +160,8 @@ fn compare_performer(
     let largest = node_ptr.lengths().position(|n| n == longest).unwrap();
     let expected = unpad(&dense, &node_ptr);
     let run = |reference: bool, nodes: &Tensor, node_ptr: &Offsets| match reference {
-        true => force_reference(|| layer.forward(nodes, node_ptr, None)).unwrap(),
-        false => layer.forward(nodes, node_ptr, None).unwrap(),
+        true => force_reference(|| layer.forward(nodes, node_ptr, None, None)).unwrap(),
+        false => layer.forward(nodes, node_ptr, None, None).unwrap(),
     };
     for reference in [false, true] {
         let found = run(reference, &padded, &padded_ptr);
@@ -221,7 +221,7 @@ fn a_recorded_big_bird_is_reproduced_with_the_layout_of_the_batch() {
     let expected = tensor(&recorded, "layer_0_attn_raw");
     let run = |layout| {
         let layer = layer(&big_bird(8, 3, false, layout), 56, &recorded);
-        layer.forward(&nodes, &node_ptr, None).unwrap()
+        layer.forward(&nodes, &node_ptr, None, None).unwrap()
     };
     assert_close(&run(BigBirdLayout::Batch), &expected, 1e-5, "batch");
     // The first graph is the largest, whose own layout is that of the batch.
@@ -240,7 +240,7 @@ fn recorded_big_birds_of_single_graphs_are_those_of_the_layout_of_the_graph() {
     let expected = |name| tensor(&recorded, name);
     let run = |layout| {
         let layer = layer(&big_bird(2, 2, true, layout), 8, &recorded);
-        layer.forward(&nodes, &node_ptr, None).unwrap()
+        layer.forward(&nodes, &node_ptr, None, None).unwrap()
     };
     let alone = run(BigBirdLayout::Graph);
     assert_close(&alone, &expected("alone"), 1e-5, "graph");
