@@ -3,12 +3,17 @@
 mod encoders;
 mod layers;
 mod local;
+mod rotary;
 
 use self::encoders::{
     BARE_POSITIONAL, COMPOSED_FEATURES, FEATURES, FIRST_POSITIONAL, PRE_LAYERS, SECOND_POSITIONAL,
 };
 use self::layers::{GPS_ATTENTION, GPS_LAYER, GRAPHORMER_LAYER, SAN_LAYER};
 use self::local::{GPS_EDGELESS_AND_OLD, GPS_GATED_AND_GINE, GPS_LOCAL, PLAIN_GATED, PLAIN_GINE};
+use self::rotary::{
+    GPS_COORDINATES, GPS_ROTARY, GT_BARE_POSITIONAL, GT_COMPOSED_FEATURES, GT_COORDINATES,
+    GT_FEATURES, GT_FIRST_POSITIONAL, GT_LAYER, GT_ROTARY, GT_SECOND_POSITIONAL,
+};
 use super::key_table::{KeyTable, Rule};
 use super::shared_rules::{COUNTERS, EDGE_FEATURES, ENCODER_NORMS, HEADS, HIDDEN_HEAD_LAYERS};
 
@@ -33,11 +38,32 @@ pub const GPS: KeyTable = KeyTable {
         GPS_LOCAL,
         GPS_GATED_AND_GINE,
         GPS_ATTENTION,
+        GPS_ROTARY,
+        GPS_COORDINATES,
         GPS_LAYER,
         PLAIN_GINE,
         PLAIN_GATED,
         GRAPHORMER_LAYER,
         SAN_LAYER,
+        HEADS,
+        GPS_HEADS,
+    ],
+};
+
+/// Official tensors of `GT` (cederikhoefs/Graph-RoPE) to the names of this project's plain transformers.
+pub const GT: KeyTable = KeyTable {
+    prefix: "model.",
+    last: Some(HIDDEN_HEAD_LAYERS),
+    rules: &[
+        COUNTERS,
+        GT_COORDINATES,
+        GT_COMPOSED_FEATURES,
+        GT_FIRST_POSITIONAL,
+        GT_SECOND_POSITIONAL,
+        GT_FEATURES,
+        GT_BARE_POSITIONAL,
+        GT_ROTARY,
+        GT_LAYER,
         HEADS,
         GPS_HEADS,
     ],

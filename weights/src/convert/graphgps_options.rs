@@ -8,10 +8,13 @@ mod mpnn;
 mod node_encoder;
 mod output;
 mod positional;
+mod rotary;
 mod san;
 mod times;
+mod transformer;
 
 pub(super) use gps::gps_config;
 pub(super) use graphormer::graphormer_config;
 pub(super) use mpnn::mpnn_config;
 pub(super) use san::san_config;
+pub(super) use transformer::transformer_config;

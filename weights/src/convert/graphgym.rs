@@ -2,11 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use candle_graph::nn::PositionalEncoderConfig;
+use candle_graph::nn::{PositionalEncoderConfig, RotaryConfig};
 use candle_graph_models::ModelConfig;
 
-use super::gps::GPS;
-use super::graphgps_options::{gps_config, graphormer_config, mpnn_config, san_config};
+use super::gps::{GPS, GT};
+use super::graphgps_options::{
+    gps_config, graphormer_config, mpnn_config, san_config, transformer_config,
+};
 use super::grit::GRIT;
 use super::grit_options::grit_config;
 use super::key_table::KeyTable;
@@ -98,6 +100,10 @@ pub fn convert_tensors(
         model => model?,
     };
     conversion.ignore(|name| is_unread(&model, name));
+    if rotary(&model).is_some_and(|rotary| rotary.share_layers) {
+        // The official code saves what all layers share with every one of them.
+        conversion.unify(shared_frequencies)?;
+    }
     let ignored = conversion.ignored.clone();
     let tensors = conversion.complete()?;
     let Configured { config, notes } = finish(model, options)?;
@@ -168,6 +174,7 @@ enum Network {
     CustomGnn,
     Graphormer,
     San,
+    Gt,
 }
 
 impl Network {
@@ -179,6 +186,7 @@ impl Network {
             "custom_gnn" => Self::CustomGnn,
             "Graphormer" => Self::Graphormer,
             "SANTransformer" => Self::San,
+            "GT" => Self::Gt,
             other => {
                 let reason = match other {
                     "gnn" => "GraphGym's own network is not part of GRIT or GraphGPS",
@@ -192,7 +200,7 @@ impl Network {
                     "model.type",
                     format!(
                         "model `{other}`: {reason}; supported: GritTransformer, GPSModel, \
-                         custom_gnn, Graphormer, SANTransformer"
+                         custom_gnn, Graphormer, SANTransformer, GT"
                     ),
                 ));
             }
@@ -203,6 +211,7 @@ impl Network {
         match self {
             Self::Grit => &GRIT,
             Self::Gps | Self::CustomGnn | Self::Graphormer | Self::San => &GPS,
+            Self::Gt => &GT,
         }
     }
 
@@ -213,6 +222,7 @@ impl Network {
             Self::CustomGnn => ModelConfig::Mpnn(mpnn_config(sizes)?),
             Self::Graphormer => ModelConfig::Graphormer(graphormer_config(sizes)?),
             Self::San => ModelConfig::San(san_config(sizes)?),
+            Self::Gt => ModelConfig::Transformer(transformer_config(sizes)?),
         })
     }
 }
@@ -229,13 +239,18 @@ fn unplaced(conversion: super::Conversion) -> crate::Error {
 }
 
 /// Whether the official code keeps our tensor `name` without reading it in a model like `model`:
-/// the bias from edges along shortest paths, for graphs without edge categories.
+/// the bias from edges along shortest paths, for graphs without edge categories, and what belongs to
+/// rotations in a model that does not rotate.
 fn is_unread(model: &ModelConfig, name: &str) -> bool {
+    if name.starts_with("rotary.") && rotary(model).is_none() {
+        return true;
+    }
     let input = match model {
         ModelConfig::Gps(config) => &config.input,
         ModelConfig::Mpnn(config) => &config.input,
         ModelConfig::Graphormer(config) => &config.input,
         ModelConfig::San(config) => &config.input,
+        ModelConfig::Transformer(config) => &config.input,
         _ => return false,
     };
     let encoders = input.node_encoder.positional.iter().enumerate();
@@ -247,4 +262,20 @@ fn is_unread(model: &ModelConfig, name: &str) -> bool {
         }
         _ => false,
     })
+}
+
+/// The rotary encodings of the model, if it has any.
+fn rotary(model: &ModelConfig) -> Option<&RotaryConfig> {
+    match model {
+        ModelConfig::Gps(config) => config.rotary.as_ref(),
+        ModelConfig::Transformer(config) => config.rotary.as_ref(),
+        _ => None,
+    }
+}
+
+/// The name of frequencies of one layer where all layers share them.
+fn shared_frequencies(name: &str) -> Option<String> {
+    let (layer, rest) = name.strip_prefix("layers.")?.split_once('.')?;
+    let of_layer = layer.bytes().all(|b| b.is_ascii_digit()) && rest.starts_with("rotary.");
+    of_layer.then(|| rest.to_string())
 }

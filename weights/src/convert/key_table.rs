@@ -139,6 +139,38 @@ impl Conversion {
         }
     }
 
+    /// Gives tensors the names that `common` has for them; several that get the same one must be
+    /// equal, and become one.
+    ///
+    /// # Errors
+    /// Two tensors that differ.
+    pub fn unify(&mut self, common: impl Fn(&str) -> Option<String>) -> Result<()> {
+        let source = self.tensors.source().to_string();
+        let kept = StateDict::new(source.clone());
+        for (name, tensor) in std::mem::replace(&mut self.tensors, kept) {
+            let ours = common(&name).unwrap_or_else(|| name.clone());
+            let origin = self.origins.remove(&name).unwrap_or(name);
+            match self.tensors.get(&ours) {
+                Some(first) if *first == tensor => {}
+                Some(_) => {
+                    return Err(Error::Convert {
+                        source_name: source,
+                        problem: format!(
+                            "tensors `{}` and `{origin}` should be one and the same, as the \
+                             options say, but differ",
+                            self.origins.get(&ours).map_or("another", String::as_str)
+                        ),
+                    });
+                }
+                None => {
+                    drop(self.tensors.insert(ours.clone(), tensor));
+                    self.origins.insert(ours, origin);
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// The tensors, if every official name was known.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! Node encoders and the perceptron before the layers.
 
-use crate::convert::key_table::{Presence, Rule};
+use crate::convert::key_table::Rule;
 use crate::convert::shared_rules::feature_rules;
 
 /// A node encoder of features alone.
@@ -136,7 +136,7 @@ macro_rules! positional_rules {
                 concat!($official, "0.graph_token"),
                 concat!($ours, "bias_token"),
             )
-            .when(Presence::Present(concat!(
+            .when($crate::convert::key_table::Presence::Present(concat!(
                 $official,
                 "0.spatial_encoder.weight"
             ))),
@@ -164,6 +164,7 @@ macro_rules! positional_rules {
         ]
     };
 }
+pub(super) use positional_rules;
 
 pub(super) const BARE_POSITIONAL: &[Rule] =
     &positional_rules!("encoder.node_encoder.", "node_encoder.positional.0.");

@@ -9,6 +9,7 @@ use serde_json::json;
 use super::inert::mark_graphgps_options;
 use super::input::{EdgeUse, input};
 use super::output::{makes_graph_tokens, output};
+use super::rotary::{rotary, rotary_attention};
 use crate::convert::options::Options;
 use crate::convert::shared_options::{Sizes, activation};
 use crate::error::Result;
@@ -56,7 +57,10 @@ pub(in crate::convert) fn gps_config(sizes: &Sizes<'_>) -> Result<GpsConfig> {
         input,
         local,
         attention: attention_config,
-        rotary: None,
+        rotary: match attention {
+            "GraphRoPE" => rotary(options)?,
+            _ => None,
+        },
         norm: norm(options)?,
         activation: act,
     };
@@ -137,12 +141,16 @@ fn global_model(
             divides(options, heads, width)?;
             big_bird(options, heads)?
         }
+        "GraphRoPE" => {
+            divides(options, heads, width)?;
+            rotary_attention(options, heads, width)?
+        }
         other => {
             return Err(options.refuse(
                 "gt.layer_type",
                 format!(
                     "global model `{other}` is not known (None, Transformer, BiasedTransformer, \
-                     Performer, BigBird)"
+                     Performer, BigBird, GraphRoPE)"
                 ),
             ));
         }

@@ -18,6 +18,7 @@ const EIGEN: &[&str] = &[
     "eigen.laplacian_norm",
     "eigen.eigvec_norm",
     "eigen.max_freqs",
+    "eigen.use_lanczos",
 ];
 const KERNEL: &[&str] = &["kernel.times", "kernel.times_func"];
 
@@ -25,6 +26,9 @@ const KERNEL: &[&str] = &["kernel.times", "kernel.times_func"];
 /// but a misspelt option in it is still one.
 const POSITIONAL: &[(&str, &[&[&str]])] = &[
     ("posenc_LapPE", &[COMMON, EIGEN]),
+    ("posenc_LapRoPE", &[COMMON, EIGEN]),
+    // The fork names this section, but has no such encoder.
+    ("posenc_SignNetRoPE", &[COMMON]),
     (
         "posenc_SignNet",
         &[COMMON, EIGEN, &["phi_out_dim", "phi_hidden_dim"]],
@@ -71,6 +75,15 @@ const NETWORK: &[&str] = &[
     "gt.layer_norm",
     "gt.batch_norm",
     "gt.residual",
+    "gt.graphrope.enable",
+    "gt.graphrope.attn_type",
+    "gt.graphrope.encoder",
+    "gt.graphrope.t_dim",
+    "gt.graphrope.share_omega",
+    "gt.graphrope.double_omega",
+    // How frequencies start, and whether training moves them.
+    "gt.graphrope.init_omega",
+    "gt.graphrope.freeze_omega",
     // The scaler of GraphGPS' PNA is the identity, which reads no degrees.
     "gt.pna_degrees",
     "gt.bigbird.attention_type",

@@ -2,7 +2,8 @@
 
 use candle_graph::encodings::{EigvecNorm, Electrostatic, Graphormer, HeatKernel, LapPe, Rwse};
 use candle_graph::nn::{
-    EigenvectorSet, KernelEncoder, PositionalEncoderConfig, SignInvariantPooling,
+    EigenvectorSet, KernelEncoder, PositionalEncoderConfig, RotationalFeaturesConfig,
+    SignInvariantPooling,
 };
 use candle_graph::spectral::LaplacianNorm;
 
@@ -103,6 +104,9 @@ impl Section<'_> {
 
     /// The eigenvectors that the subsection `eigen` describes.
     fn eigen(&self) -> Result<LapPe> {
+        // An approximation of what is computed here.
+        let lanczos = self.path("eigen.use_lanczos");
+        (self.options).without_effect_noted(&[(&lanczos, serde_json::json!(false))]);
         Ok(LapPe {
             frequencies: self.frequencies()?,
             laplacian_norm: self.laplacian_norm()?,
@@ -158,6 +162,70 @@ impl Section<'_> {
 }
 
 fn lap_pe(section: &Section<'_>) -> Result<PositionalEncoderConfig> {
+    let (dim, set) = lap_pe_set(section)?;
+    Ok(PositionalEncoderConfig::LapPe {
+        recipe: section.eigen()?,
+        dim,
+        set,
+        post_layers: section.options.layers(&section.path("post_layers"), 0)?,
+        raw_norm: section.raw_norm()?,
+    })
+}
+
+/// Learned coordinates of rotary encodings (`LapRoPE`). The official code decomposes one Laplacian
+/// for both; where `posenc_LapPE` is on, it is the one that is named there.
+pub(super) fn lap_rope(options: &Options) -> Result<RotationalFeaturesConfig> {
+    let section = Section {
+        options,
+        name: "posenc_LapRoPE",
+    };
+    let lap_pe = Section {
+        options,
+        name: "posenc_LapPE",
+    };
+    let enable = section.path("enable");
+    let read_lap_pe = options.bool("posenc_LapPE.enable", false)?;
+    if !options.bool(&enable, false)? && !read_lap_pe {
+        return Err(options.refuse(
+            &enable,
+            "off, but gt.graphrope.encoder asks for `LapRoPE`; the official code stops for want of \
+             its values",
+        ));
+    }
+    let own = section.eigen()?;
+    let recipe = match read_lap_pe {
+        true => lap_pe.eigen()?,
+        false => own.clone(),
+    };
+    if recipe != own {
+        options.note(format!(
+            "options `{}`: the official code computes eigenvectors as `posenc_LapPE` says, for \
+             `posenc_LapRoPE` too, and so it is here",
+            section.path("eigen")
+        ));
+    }
+    let raw_norm = section.raw_norm()?;
+    if raw_norm && recipe.frequencies != own.frequencies {
+        return Err(section.refuse(
+            "eigen.max_freqs",
+            format!(
+                "{} for a norm of the {} eigenvectors of posenc_LapPE.eigen.max_freqs",
+                own.frequencies, recipe.frequencies
+            ),
+        ));
+    }
+    let (dim, set) = lap_pe_set(&section)?;
+    Ok(RotationalFeaturesConfig::LapPe {
+        recipe,
+        dim,
+        set,
+        post_layers: options.layers(&section.path("post_layers"), 0)?,
+        raw_norm,
+    })
+}
+
+/// The width of LapPE, and how it gets from pairs to a vector.
+fn lap_pe_set(section: &Section<'_>) -> Result<(usize, EigenvectorSet)> {
     let options = section.options;
     let dim = section.dim()?;
     let model = options.text(&section.path("model"), "none")?;
@@ -182,13 +250,7 @@ fn lap_pe(section: &Section<'_>) -> Result<PositionalEncoderConfig> {
             return Err(section.refuse("model", known));
         }
     };
-    Ok(PositionalEncoderConfig::LapPe {
-        recipe: section.eigen()?,
-        dim,
-        set,
-        post_layers: options.layers(&section.path("post_layers"), 0)?,
-        raw_norm: section.raw_norm()?,
-    })
+    Ok((dim, set))
 }
 
 fn rwse(section: &Section<'_>) -> Result<PositionalEncoderConfig> {
