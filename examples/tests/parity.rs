@@ -41,13 +41,14 @@ fn failures(cases: &[PathBuf]) -> Vec<String> {
 
 fn fixtures() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    cases(&root.join("../weights/tests/fixtures/gps"))
+    let folders = ["gps", "wire"].map(|family| root.join("../weights/tests/fixtures").join(family));
+    folders.iter().flat_map(|folder| cases(folder)).collect()
 }
 
 #[test]
 fn recorded_cases_of_the_repository_agree() {
     let cases = fixtures();
-    assert_eq!(cases.len(), 27);
+    assert_eq!(cases.len(), 27 + 4);
     assert_eq!(failures(&cases), [""; 0]);
 }
 
@@ -62,8 +63,10 @@ fn recorded_cases_of_the_shared_folder_agree() {
     let default = root.join("../../shared");
     let shared = std::env::var_os("CANDLE_GRAPH_SHARED").map_or(default, PathBuf::from);
     if shared.is_dir() {
-        let cases = cases(&shared.join("goldens/gps"));
-        assert_eq!(cases.len(), 32);
-        assert_eq!(failures(&cases), [""; 0]);
+        for (family, count) in [("gps", 32), ("wire", 12)] {
+            let cases = cases(&shared.join("goldens").join(family));
+            assert_eq!(cases.len(), count);
+            assert_eq!(failures(&cases), [""; 0]);
+        }
     }
 }

@@ -21,6 +21,7 @@ pub mod sections;
 mod threads;
 mod trace;
 pub mod transformer;
+pub mod wire_benchmarks;
 
 pub use candle_graph::nn::PredictionLevel;
 pub use config::{ConfigError, ModelConfig};

@@ -1,5 +1,5 @@
 //! Recorded cases of GraphGPS and of the families that share its code: plain message passing
-//! networks, SAN, Graphormer.
+//! networks, SAN, Graphormer, and the rotary fork's models and plain transformer.
 
 use anyhow::{Context, Result, bail};
 use candle_core::DType;
@@ -84,7 +84,7 @@ fn is_eigenvectors(recipe: &EncodingRecipe) -> bool {
 enum Trust {
     /// All of it.
     All,
-    /// Padding enters the result of every graph but the largest (Performer): rows of the largest
+    /// Padding enters the result of every graph but the largest (linear attention): rows of the largest
     /// graph, everything before the first attention, and the prediction without batching.
     LargestGraph,
     /// The self term of GINE is wrong (EquivStable): what does not depend on it, and the corrected
@@ -94,14 +94,20 @@ enum Trust {
 
 impl Trust {
     fn of(model: &ModelConfig, outputs: &Recorded) -> Self {
-        let ModelConfig::Gps(config) = model else {
-            return Self::All;
+        let (local, attention) = match model {
+            ModelConfig::Gps(config) => (config.local.as_ref(), config.attention.as_ref()),
+            ModelConfig::Transformer(config) => (None, Some(&config.attention)),
+            _ => return Self::All,
         };
         let has = |name: &str| outputs.names().any(|recorded| recorded == name);
-        if matches!(config.attention, Some(AttentionConfig::Performer { .. })) {
+        let linear = matches!(
+            attention,
+            Some(AttentionConfig::Performer { .. } | AttentionConfig::Linear { .. })
+        );
+        if linear {
             Self::LargestGraph
         } else if has("pred_self_term_fixed")
-            && matches!(config.local, Some(MessagePassingConfig::Gine { .. }))
+            && matches!(local, Some(MessagePassingConfig::Gine { .. }))
         {
             Self::BeforeLocal
         } else {
@@ -272,7 +278,9 @@ impl Compared<'_> {
 fn our_name(recorded: &str) -> Option<(String, Rows)> {
     let side = ["_f64", "_unbatched"].iter().any(|s| recorded.ends_with(s))
         || CORRECTED.iter().any(|s| recorded.contains(s))
-        || recorded.contains("_edge_norm_on_edges");
+        || recorded.contains("_edge_norm_on_edges")
+        // What the released attention makes of its inverted padding mask.
+        || recorded.contains("_as_released_");
     if side || ["bigbird_rand_attn", "batch_with_token"].contains(&recorded) {
         return None;
     }
@@ -280,6 +288,7 @@ fn our_name(recorded: &str) -> Option<(String, Rows)> {
         PREDICTION => Some(("prediction", Rows::Same)),
         "pooled_graph_embedding" => Some(("pooled", Rows::Same)),
         "node_after_encoder" => Some(("encoder.node", Rows::Same)),
+        "t_after_encoder" => Some(("rotary.coordinates", Rows::Same)),
         "node_after_pre_mp" => Some(("pre_layers", Rows::Same)),
         "edge_after_encoder" => Some(("encoder.edge", Rows::Edges)),
         "pe_EquivStableLapPE" => Some(("encoder.positions", Rows::Same)),

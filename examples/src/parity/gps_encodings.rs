@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use candle_graph::encodings::{
     ELECTROSTATIC, EigvecNorm, EncodingArray, EncodingPlan, EncodingRecipe, GRAPHORMER_DISTANCES,
     GRAPHORMER_IN_DEGREES, GRAPHORMER_OUT_DEGREES, GRAPHORMER_PREDECESSORS, GraphEncoding,
-    HEAT_KERNEL, LAP_PE_EIGENVALUES, LAP_PE_EIGENVECTORS, LAP_PE_MASK, LapPe, RWSE,
+    HEAT_KERNEL, LAP_PE_EIGENVALUES, LAP_PE_EIGENVECTORS, LAP_PE_MASK, LapPe, ROTATIONAL, RWSE,
     SIGN_NET_EIGENVECTORS,
 };
 use candle_graph::graph::Graph;
@@ -41,6 +41,7 @@ fn recording(name: &str) -> Result<Recording> {
         LAP_PE_MASK => Recording::Present("EigVecs"),
         SIGN_NET_EIGENVECTORS => Recording::Values("eigvecs_sn"),
         RWSE => Recording::Values("pestat_RWSE"),
+        ROTATIONAL => Recording::Values("t"),
         HEAT_KERNEL => Recording::Values("pestat_HKdiagSE"),
         ELECTROSTATIC => Recording::Values("pestat_ElstaticSE"),
         GRAPHORMER_IN_DEGREES => Recording::Values("in_degrees"),
