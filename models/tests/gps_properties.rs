@@ -1,5 +1,6 @@
 //! Properties that hold for every graph and every configuration of the families of GraphGPS: GPS
-//! itself, plain message passing networks, SAN and Graphormer, over all their options; seeds are
+//! itself, plain message passing networks, SAN, Graphormer and the plain transformer, over all their
+//! options, rotary encodings included; seeds are
 //! fixed, so that every run tries the same cases.
 //!
 //! Tolerances. Bit equality where the arithmetic is the same. `STRUCTURE` where it is the same up to
@@ -11,7 +12,8 @@ mod support;
 
 use candle_core::DType;
 use candle_graph::encodings::{
-    GraphEncoding, LAP_PE_EIGENVALUES, LAP_PE_EIGENVECTORS, LAP_PE_MASK, SIGN_NET_EIGENVECTORS,
+    EncodingRecipe, GraphEncoding, LAP_PE_EIGENVALUES, LAP_PE_EIGENVECTORS, LAP_PE_MASK,
+    ROTATIONAL, Rotational, SIGN_NET_EIGENVECTORS,
 };
 use candle_graph::graph::{BatchBudget, Graph};
 use candle_graph::nn::PositionalEncoderConfig;
@@ -46,7 +48,19 @@ fn recomputed(predictor: &Predictor, graph: &Graph, moved: &GraphEncoding) -> Gr
             LAP_PE_MASK,
             SIGN_NET_EIGENVECTORS,
         ];
-        if of_eigenvectors.contains(&array.name.as_str()) {
+        let coordinates = predictor
+            .model()
+            .encoding_plan()
+            .recipes()
+            .iter()
+            .any(|recipe| {
+                matches!(
+                    recipe,
+                    EncodingRecipe::Rotational(Rotational::Eigenvectors { .. })
+                )
+            });
+        let free = coordinates && array.name == ROTATIONAL;
+        if free || of_eigenvectors.contains(&array.name.as_str()) {
             array.data.clone_from(&moved.data);
         }
     }
@@ -299,10 +313,23 @@ fn the_random_models_are_of_every_kind() {
     let kinds = "gine gin gcn gat gen_conv pna gated_gcn softmax performer big_bird lap_pe rwse \
                  heat_kernel electrostatic sign_net equiv_stable graphormer deep_set transformer \
                  mlp shared separate embedding linear dummy raw san_graph graph inductive_node \
-                 graphormer_graph ogb_code_graph inductive_edge";
+                 graphormer_graph ogb_code_graph inductive_edge raw positive_random relu simple";
     let kinds = kinds.split_whitespace().map(|kind| ("kind", kind));
-    let types = ["gps", "mpnn", "san", "graphormer"].map(|family| ("model_type", family));
+    let types =
+        ["gps", "mpnn", "san", "graphormer", "transformer"].map(|family| ("model_type", family));
     let norms = ["none", "batch", "graph_layer"].map(|norm| ("norm", norm));
+    let rotations = [
+        ("from", "eigenvectors"),
+        ("from", "random_walk"),
+        ("from", "wave"),
+        ("pairs", "full_width"),
+        ("pairs", "shared_by_heads"),
+        ("pairs", "per_head"),
+        ("modulation", "before_features"),
+        ("modulation", "after_features"),
+        ("norm_place", "after"),
+        ("norm_place", "before"),
+    ];
     let poolings = [
         ("pooling", "concatenate"),
         ("pooling", "sum"),
@@ -311,7 +338,10 @@ fn the_random_models_are_of_every_kind() {
         ("pooling", "max"),
         ("pooling", "graph_token"),
     ];
-    for (option, value) in kinds.chain(types).chain(norms).chain(poolings) {
+    for (option, value) in (kinds.chain(types).chain(norms))
+        .chain(rotations)
+        .chain(poolings)
+    {
         let wanted = format!("\"{option}\":\"{value}\"");
         assert!(text.contains(&wanted), "no model with {wanted}");
     }

@@ -3,8 +3,8 @@
 use candle_core::{DType, Device};
 use candle_graph::graph::FeatureSchema;
 use candle_graph::nn::{
-    AttentionConfig, BigBirdLayout, FeatureEncoderConfig, MessagePassingConfig, NodeEncoderConfig,
-    Pooling, PositionalEncoderConfig, SanWeighting,
+    AttentionConfig, BigBirdLayout, FeatureEncoderConfig, FeatureMapConfig, MessagePassingConfig,
+    NodeEncoderConfig, Pooling, PositionalEncoderConfig, SanWeighting,
 };
 use candle_graph::ops::Activation;
 use candle_graph_models::gps::{GpsConfig, GpsNorm};
@@ -12,6 +12,7 @@ use candle_graph_models::graphormer::GraphormerConfig;
 use candle_graph_models::mpnn::MpnnConfig;
 use candle_graph_models::san::SanConfig;
 use candle_graph_models::sections::{InputConfig, OutputConfig, PreLayersConfig};
+use candle_graph_models::transformer::{NormPlace, TransformerConfig};
 use candle_graph_models::{ModelConfig, Predictor};
 use proptest::option;
 use proptest::prelude::*;
@@ -20,6 +21,7 @@ use proptest::sample::select;
 use super::Weights;
 use super::models::{any_activation, any_encoder, any_head};
 use super::positional::{Limits, Positional, any_positional, has_token};
+use super::rotary::{any_rotary, fitted};
 
 /// A configuration and the seed of its weights.
 #[derive(Debug, Clone)]
@@ -41,6 +43,7 @@ impl GpsSpec {
             ModelConfig::Mpnn(config) => &mut config.input,
             ModelConfig::San(config) => &mut config.input,
             ModelConfig::Graphormer(config) => &mut config.input,
+            ModelConfig::Transformer(config) => &mut config.input,
             other => panic!("{} is another family", other.model_type()),
         }
     }
@@ -51,6 +54,7 @@ impl GpsSpec {
             ModelConfig::Mpnn(config) => &mut config.output,
             ModelConfig::San(config) => &mut config.output,
             ModelConfig::Graphormer(config) => &mut config.output,
+            ModelConfig::Transformer(config) => &mut config.output,
             other => panic!("{} is another family", other.model_type()),
         }
     }
@@ -74,11 +78,12 @@ impl GpsSpec {
     /// The same with blocks of BigBird that hold every graph of the tests. The nodes of a graph are
     /// cut into blocks in their order, so that otherwise the result depends on it.
     pub(crate) fn with_one_block(mut self) -> Self {
-        if let ModelConfig::Gps(GpsConfig {
-            attention: Some(AttentionConfig::BigBird { block_size, .. }),
-            ..
-        }) = &mut self.config
-        {
+        let attention = match &mut self.config {
+            ModelConfig::Gps(config) => config.attention.as_mut(),
+            ModelConfig::Transformer(config) => Some(&mut config.attention),
+            _ => None,
+        };
+        if let Some(AttentionConfig::BigBird { block_size, .. }) = attention {
             *block_size = 64;
         }
         self
@@ -119,10 +124,18 @@ fn any_attention(heads: usize) -> impl Strategy<Value = AttentionConfig> {
             layout: BigBirdLayout::Graph,
         }
     });
+    let feature_map = prop_oneof![
+        (1usize..12).prop_map(|features| FeatureMapConfig::PositiveRandom { features }),
+        select(vec![1e-3, 0.25]).prop_map(|eps| FeatureMapConfig::Relu { eps }),
+        Just(FeatureMapConfig::Simple),
+    ];
+    let linear =
+        feature_map.prop_map(move |feature_map| AttentionConfig::Linear { heads, feature_map });
     prop_oneof![
         3 => Just(AttentionConfig::Softmax { heads }),
         2 => performer,
         2 => big_bird,
+        3 => linear,
     ]
 }
 
@@ -213,7 +226,16 @@ enum Family {
         Option<MessagePassingConfig>,
         Option<AttentionConfig>,
         GpsNorm,
+        Option<RotaryConfig>,
     ),
+    Transformer {
+        attention: AttentionConfig,
+        rotary: Option<RotaryConfig>,
+        feed_forward_dim: usize,
+        norm_place: NormPlace,
+        /// Second output map, residual sums, LayerNorm, BatchNorm.
+        on: [bool; 4],
+    },
     Mpnn(MessagePassingConfig, bool),
     San(SanWeighting, [bool; 4]),
     Graphormer,
@@ -226,13 +248,34 @@ fn any_family(heads: usize) -> impl Strategy<Value = Family> {
         1 => any_attention(heads).prop_map(|a| (None, Some(a))),
     ];
     let norm = select(vec![GpsNorm::None, GpsNorm::Batch, GpsNorm::GraphLayer]);
+    let place = select(vec![NormPlace::After, NormPlace::Before]);
+    let rotary = option::weighted(0.7, any_rotary());
+    let transformer = (
+        any_attention(heads),
+        rotary,
+        1usize..20,
+        place,
+        any::<[bool; 4]>(),
+    );
+    let transformer =
+        transformer.prop_map(|(attention, rotary, feed_forward_dim, norm_place, on)| {
+            Family::Transformer {
+                attention,
+                rotary,
+                feed_forward_dim,
+                norm_place,
+                on,
+            }
+        });
     let weighting = prop_oneof![
         Just(SanWeighting::Separate),
         select(vec![0.0, 1e-5, 0.5]).prop_map(|gamma| SanWeighting::Shared { gamma }),
     ];
     prop_oneof![
-        5 => (parts, norm)
-            .prop_map(|((local, attention), norm)| Family::Gps(local, attention, norm)),
+        5 => (parts, norm, option::of(any_rotary())).prop_map(
+            |((local, attention), norm, rotary)| Family::Gps(local, attention, norm, rotary)
+        ),
+        3 => transformer,
         2 => (any_local(heads), any::<bool>())
             .prop_map(|(layer, residual)| Family::Mpnn(layer, residual)),
         2 => (weighting, any::<[bool; 4]>()).prop_map(|(w, on)| Family::San(w, on)),
@@ -276,23 +319,63 @@ fn model(
         tokens: false,
     };
     match family {
-        Family::Gps(local, attention, norm) => {
+        Family::Gps(local, attention, norm, rotary) => {
             limits.positions = local.as_ref().is_some_and(|l| l.takes_positions());
-            if let Some(AttentionConfig::Softmax { heads }) = attention {
+            if let Some(AttentionConfig::Softmax { heads, .. }) = attention {
                 limits.bias_heads = Some(heads);
             }
-            limits.tokens = true;
+            let rotary = attention.as_ref().and(rotary);
+            limits.tokens = rotary.is_none();
             let edges = local.as_ref().is_some_and(|l| l.reads_edges());
             let (input, output) = around.sections(&limits, edges);
+            let rotary = rotary
+                .zip(attention.as_ref())
+                .and_then(|(rotary, attention)| {
+                    let positional = &input.node_encoder.positional;
+                    fitted(rotary, attention, hidden_dim, layers, positional)
+                });
             ModelConfig::Gps(GpsConfig {
                 hidden_dim,
                 layers,
                 input,
                 local,
                 attention,
-                rotary: None,
+                rotary,
                 norm,
                 activation,
+                output,
+            })
+        }
+        Family::Transformer {
+            attention,
+            rotary,
+            feed_forward_dim,
+            norm_place,
+            on: [second_output, residual, layer_norm, batch_norm],
+        } => {
+            if let AttentionConfig::Softmax { heads, .. } = attention {
+                limits.bias_heads = Some(heads);
+            }
+            limits.tokens = rotary.is_none();
+            let (mut input, output) = around.sections(&limits, false);
+            input.edge_encoder = None;
+            let rotary = rotary.and_then(|rotary| {
+                let positional = &input.node_encoder.positional;
+                fitted(rotary, &attention, hidden_dim, layers, positional)
+            });
+            ModelConfig::Transformer(TransformerConfig {
+                hidden_dim,
+                layers,
+                input,
+                attention,
+                rotary,
+                second_output,
+                feed_forward_dim,
+                activation,
+                residual,
+                norm_place,
+                layer_norm,
+                batch_norm,
                 output,
             })
         }

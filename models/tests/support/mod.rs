@@ -9,6 +9,7 @@ mod graphs;
 mod models;
 mod positional;
 mod renumbered;
+mod rotary;
 mod run;
 mod weights;
 

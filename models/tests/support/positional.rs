@@ -81,7 +81,7 @@ pub(crate) fn has_token(encoders: &[PositionalEncoderConfig]) -> bool {
     encoders.iter().any(token)
 }
 
-fn any_lap_pe_recipe() -> impl Strategy<Value = LapPe> {
+pub(crate) fn any_lap_pe_recipe() -> impl Strategy<Value = LapPe> {
     use LaplacianNorm::{None, Rw, RwLowerTriangle, Sym};
     let laplacian = select(vec![None, Sym, Rw, RwLowerTriangle]);
     let scaling = select(EigvecNorm::ALL.to_vec());
@@ -92,7 +92,7 @@ fn any_lap_pe_recipe() -> impl Strategy<Value = LapPe> {
     })
 }
 
-fn any_set() -> impl Strategy<Value = EigenvectorSet> {
+pub(crate) fn any_set() -> impl Strategy<Value = EigenvectorSet> {
     prop_oneof![
         (1usize..4).prop_map(|layers| EigenvectorSet::DeepSet { layers }),
         (0usize..2, 1usize..3)
