@@ -42,12 +42,36 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Convert(ConvertArgs),
+    Configure(ConfigureArgs),
     Inspect(InspectArgs),
     Encode(EncodeArgs),
     Predict(PredictArgs),
     Embed(EmbedArgs),
     Bench(BenchArgs),
     Completions(CompletionsArgs),
+}
+
+/// Write the configuration of a published model, without weights
+///
+/// The models of the experiments of "Rotary Position Encodings for Graphs", of which no weights were
+/// released.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  candle-graph configure
+  candle-graph configure wire/peptides-func/performer --output wire-peptides")]
+pub(crate) struct ConfigureArgs {
+    /// Name of the model; without it, all names are listed
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<String>,
+
+    /// Folder for config.json [default: print it]
+    #[arg(long, value_name = "FOLDER", requires = "name")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Replace a configuration in the folder
+    #[arg(long, requires = "output")]
+    pub(crate) force: bool,
 }
 
 /// Official code base whose checkpoint is converted.

@@ -38,6 +38,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let quiet = arguments.quiet;
     match &arguments.command {
         Command::Convert(args) => commands::convert::run(args),
+        Command::Configure(args) => commands::configure::run(args),
         Command::Inspect(args) => commands::inspect::run(args),
         Command::Encode(args) => commands::encode::run(args, quiet),
         Command::Predict(args) => commands::predict::run(args, quiet),

@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod completions;
+pub(crate) mod configure;
 pub(crate) mod convert;
 pub(crate) mod embed;
 pub(crate) mod encode;

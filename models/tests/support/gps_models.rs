@@ -4,7 +4,7 @@ use candle_core::{DType, Device};
 use candle_graph::graph::FeatureSchema;
 use candle_graph::nn::{
     AttentionConfig, BigBirdLayout, FeatureEncoderConfig, FeatureMapConfig, MessagePassingConfig,
-    NodeEncoderConfig, Pooling, PositionalEncoderConfig, SanWeighting,
+    NodeEncoderConfig, Pooling, PositionalEncoderConfig, RotaryConfig, SanWeighting,
 };
 use candle_graph::ops::Activation;
 use candle_graph_models::gps::{GpsConfig, GpsNorm};
