@@ -21,6 +21,7 @@ pub mod sections;
 mod threads;
 mod trace;
 pub mod transformer;
+mod untrained;
 pub mod wire_benchmarks;
 
 pub use candle_graph::nn::PredictionLevel;
@@ -28,3 +29,4 @@ pub use config::{ConfigError, ModelConfig};
 pub use model::{GraphModel, NodeStates};
 pub use predictor::{Output, Predictor, Want};
 pub use trace::Trace;
+pub use untrained::untrained;

@@ -1,17 +1,14 @@
 //! Made-up graphs and weights: neither changes what a forward pass costs.
 
 use anyhow::Result;
-use candle_core::{DType, Device, Shape, Tensor};
+use candle_core::{DType, Device};
 use candle_graph::graph::{FeatureSchema, Features, Graph, InputSchema};
-use candle_graph_models::{ModelConfig, Predictor};
-use candle_nn::var_builder::SimpleBackend;
-use candle_nn::{Init, VarBuilder};
+use candle_graph_models::{ModelConfig, Predictor, untrained};
 
 /// A model of this configuration with random weights.
 pub(super) fn model(config: &ModelConfig) -> Result<Predictor> {
-    let backend = Box::new(RandomWeights);
-    let vb = VarBuilder::from_backend(backend, DType::F32, Device::Cpu);
-    Ok(Predictor::new(config.build(vb)?, Device::Cpu))
+    let weights = untrained(1, DType::F32, &Device::Cpu);
+    Ok(Predictor::new(config.build(weights)?, Device::Cpu))
 }
 
 /// A molecule-like graph a size: a tree with one ring closure every ten nodes, both directions of
@@ -59,7 +56,7 @@ fn features(schema: &FeatureSchema, rows: usize, random: &mut Random) -> Option<
     }
 }
 
-/// SplitMix64, so that every run times the same graphs and weights.
+/// SplitMix64, so that every run times the same graphs.
 struct Random(u64);
 
 impl Random {
@@ -77,40 +74,5 @@ impl Random {
     /// From −1 to 1.
     fn unit(&mut self) -> f32 {
         (self.next() >> 40) as f32 / (1u64 << 23) as f32 - 1.0
-    }
-}
-
-/// Weights of a sensible scale for every tensor that a model asks for.
-struct RandomWeights;
-
-impl SimpleBackend for RandomWeights {
-    fn get(
-        &self,
-        shape: Shape,
-        name: &str,
-        _: Init,
-        dtype: DType,
-        device: &Device,
-    ) -> candle_core::Result<Tensor> {
-        if name.contains("norm") {
-            return Tensor::ones(shape, dtype, device);
-        }
-        let scale = 1.0 / (shape.dims().last().copied().unwrap_or(1) as f32).sqrt();
-        let mut random = Random(
-            name.bytes()
-                .fold(1, |h, b| h.wrapping_mul(31) + u64::from(b)),
-        );
-        let values: Vec<f32> = (0..shape.elem_count())
-            .map(|_| scale * random.unit())
-            .collect();
-        Tensor::from_vec(values, shape, device)?.to_dtype(dtype)
-    }
-
-    fn get_unchecked(&self, name: &str, _: DType, _: &Device) -> candle_core::Result<Tensor> {
-        candle_core::bail!("the shape of {name} must be known")
-    }
-
-    fn contains_tensor(&self, _: &str) -> bool {
-        true
     }
 }
