@@ -18,6 +18,8 @@ pub struct SafetensorsBatch {
     /// The node pairs to score.
     label_pairs: Option<ByGraph>,
     x: Option<Features>,
+    /// Coordinates for rotary encodings.
+    t: Option<Features>,
     edge_attr: Option<Features>,
     targets: Option<(Targets, TargetRows)>,
     position: usize,
@@ -101,6 +103,12 @@ impl SafetensorsBatch {
             .map(|(name, index)| ByGraph::new(name, &index, &ptr))
             .transpose()?;
 
+        let t = tensor("t").map(|t| table("t", &t)).transpose()?;
+        if let Some((rows, _)) = &t
+            && *rows != num_nodes
+        {
+            return Err(format!("t: {rows} rows for {num_nodes} nodes"));
+        }
         let edge_attr = tensor("edge_attr")
             .map(|t| table("edge_attr", &t))
             .transpose()?;
@@ -123,6 +131,7 @@ impl SafetensorsBatch {
                 })
                 .transpose()?,
             x: x.map(|(_, x)| x),
+            t: t.map(|(_, t)| t),
             edge_attr: edge_attr.map(|(_, e)| e),
             ptr,
             edges,
@@ -159,6 +168,7 @@ impl SafetensorsBatch {
         let mut builder = Graph::builder(nodes.len())
             .edges(edges.iter().map(|&(pair, _)| pair))
             .node_features(self.x.as_ref().map(|x| x.select_rows(&node_rows())))
+            .rotational_features(self.t.as_ref().map(|t| t.select_rows(&node_rows())))
             .edge_features(
                 self.edge_attr
                     .as_ref()

@@ -35,6 +35,7 @@
 //! | field | value | default |
 //! |---|---|---|
 //! | `x` | node features: `[n]` numbers (width 1) or `[n][w]` | no features |
+//! | `t` | coordinates of the nodes for rotary encodings ([`Rotational`](crate::encodings::Rotational)): `[n]` numbers or `[n][m]`, always real | none; a model that reads coordinates computes them |
 //! | `num_nodes` | number of nodes; must agree with `x` | rows of `x`; required without `x` |
 //! | `edge_index` | `[[sources], [targets]]`, nodes numbered from 0 | – |
 //! | `edge_attr` | edge features with `edge_index`: `[m]` numbers or `[m][w]` | no features |
@@ -76,7 +77,8 @@
 //! defaults to `false`; `multigraph` is not needed. Features are read from the attributes that
 //! [`NodeLinkOptions`] names (nodes `x`, `feat` or `features`; edges `edge_attr` or `weight`), a
 //! number or a flat list each, which all nodes or all edges must have if one has it; graph
-//! attributes `id` and `y` as in the record.
+//! attributes `id` and `y` as in the record. Coordinates for rotary encodings are not read: a node
+//! attribute `t` is as likely to be a time.
 //!
 //! ```
 //! use candle_graph::datasets::{self, Format};
@@ -120,7 +122,8 @@
 //! The tensors of one batch of graphs as GraphGym holds them: `x` (`[nodes]` or `[nodes, width]`;
 //! whole numbers are categories), `edge_index` (`[2, edges]`, nodes numbered through the batch),
 //! optional `edge_attr` (`[edges]` or `[edges, width]`), `batch` (the graph of every node,
-//! ascending) and/or `ptr` (`[graphs + 1]`, cumulative), optional `edge_label_index` or, as GraphGPS
+//! ascending) and/or `ptr` (`[graphs + 1]`, cumulative), optional `t` (`[nodes]` or `[nodes, m]`,
+//! coordinates for rotary encodings), optional `edge_label_index` or, as GraphGPS
 //! calls it, `edge_index_labeled` (`[2, pairs]`, the node pairs that a link prediction model is to
 //! score, numbered through the batch, graph after graph or mixed), optional `y` (one row a graph, a node or a
 //! pair).

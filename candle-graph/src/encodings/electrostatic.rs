@@ -2,10 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::spectra::Spectra;
 use super::{EncodingArray, Level};
 use crate::error::Result;
 use crate::graph::Graph;
-use crate::spectral::{Laplacian, LaplacianNorm, MAX_DENSE_BYTES, Spectrum};
+use crate::spectral::{Laplacian, LaplacianNorm, Spectrum};
 
 /// Array name of ElstaticSE, `[nodes, 10]`.
 pub const ELECTROSTATIC: &str = "electrostatic";
@@ -42,10 +43,14 @@ impl Electrostatic {
         vec![(ELECTROSTATIC, Level::Node, WIDTH)]
     }
 
-    pub(super) fn compute(&self, graph: &Graph) -> Result<Vec<EncodingArray>> {
+    pub(super) fn compute(
+        &self,
+        graph: &Graph,
+        spectra: &Spectra<'_>,
+    ) -> Result<Vec<EncodingArray>> {
         let n = graph.num_nodes();
         let laplacian = Laplacian::new(graph, LaplacianNorm::None);
-        let potential = potential(&laplacian)?;
+        let potential = potential(&*spectra.lowest(LaplacianNorm::None, n)?);
         let mut columns = vec![Statistics::default(); n];
         let mut rows = columns.clone();
         for (i, row) in potential.chunks_exact(n).enumerate() {
@@ -90,9 +95,8 @@ impl Electrostatic {
 }
 
 /// `G[i, j] − G[j, j]` with G the pseudoinverse, `[n, n]`.
-fn potential(laplacian: &Laplacian) -> Result<Vec<f64>> {
-    let n = laplacian.num_nodes();
-    let spectrum = Spectrum::dense(laplacian, n, MAX_DENSE_BYTES)?;
+fn potential(spectrum: &Spectrum) -> Vec<f64> {
+    let n = spectrum.num_nodes();
     let mut inverse = vec![0.0f64; n * n];
     let pairs = spectrum.eigenvalues().iter().zip(spectrum.eigenvectors());
     for (value, vector) in pairs.filter(|&(&value, _)| value > 0.0) {
@@ -109,7 +113,7 @@ fn potential(laplacian: &Laplacian) -> Result<Vec<f64>> {
             *entry -= own;
         }
     }
-    Ok(inverse)
+    inverse
 }
 
 /// Running statistics (the variance by Welford's recurrence).
@@ -167,7 +171,8 @@ mod tests {
             .undirected(true)
             .build()
             .unwrap();
-        let data = Electrostatic {}.compute(&graph).unwrap().remove(0).data;
+        let arrays = Electrostatic {}.compute(&graph, &Spectra::new(&graph, []));
+        let data = arrays.unwrap().remove(0).data;
         data.chunks_exact(WIDTH).map(<[f32]>::to_vec).collect()
     }
 

@@ -2,10 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::spectra::Spectra;
 use super::{EncodingArray, Level};
 use crate::error::{Error, Result};
 use crate::graph::Graph;
-use crate::spectral::{Laplacian, LaplacianNorm, MAX_DENSE_BYTES, Spectrum};
+use crate::spectral::LaplacianNorm;
 
 /// Array name of the diagonals of heat kernels, `[nodes, times]`.
 pub const HEAT_KERNEL: &str = "heat_kernel";
@@ -38,11 +39,14 @@ impl HeatKernel {
         }
     }
 
-    pub(super) fn compute(&self, graph: &Graph) -> Result<Vec<EncodingArray>> {
+    pub(super) fn compute(
+        &self,
+        graph: &Graph,
+        spectra: &Spectra<'_>,
+    ) -> Result<Vec<EncodingArray>> {
         const SMALLEST: f64 = 1e-8;
         let (n, width) = (graph.num_nodes(), self.times.len());
-        let laplacian = Laplacian::new(graph, LaplacianNorm::None);
-        let spectrum = Spectrum::dense(&laplacian, n, MAX_DENSE_BYTES)?;
+        let spectrum = spectra.lowest(LaplacianNorm::None, n)?;
         let mut sums = vec![0.0f64; n * width];
         let mut decay = vec![0.0f64; width];
         let pairs = spectrum.eigenvalues().iter().zip(spectrum.eigenvectors());
@@ -73,7 +77,8 @@ mod tests {
         let recipe = HeatKernel {
             times: times.to_vec(),
         };
-        recipe.compute(graph).unwrap().remove(0).data
+        let arrays = recipe.compute(graph, &Spectra::new(graph, []));
+        arrays.unwrap().remove(0).data
     }
 
     #[test]

@@ -7,10 +7,11 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::spectra::Spectra;
 use super::{EncodingArray, Level};
 use crate::error::{Error, Result};
 use crate::graph::Graph;
-use crate::spectral::{Laplacian, LaplacianNorm, MAX_DENSE_BYTES, Spectrum};
+use crate::spectral::LaplacianNorm;
 
 /// Array name of the eigenvectors of LapPE, `[nodes, frequencies]`, 0 where the mask is 0.
 pub const LAP_PE_EIGENVECTORS: &str = "lap_pe.eigenvectors";
@@ -159,10 +160,14 @@ impl LapPe {
     }
 
     /// The arrays of LapPE.
-    pub(super) fn compute(&self, graph: &Graph) -> Result<Vec<EncodingArray>> {
+    pub(super) fn compute(
+        &self,
+        graph: &Graph,
+        spectra: &Spectra<'_>,
+    ) -> Result<Vec<EncodingArray>> {
         let (n, width) = (graph.num_nodes(), self.frequencies);
         let [mut vectors, mut values, mut mask] = [(); 3].map(|()| vec![0.0f32; n * width]);
-        self.fill(graph, &mut vectors, |at, value| {
+        self.fill(spectra, &mut vectors, |at, value| {
             values[at] = value as f32;
             mask[at] = 1.0;
         })?;
@@ -171,9 +176,13 @@ impl LapPe {
     }
 
     /// The array of SignNet.
-    pub(super) fn compute_sign_net(&self, graph: &Graph) -> Result<Vec<EncodingArray>> {
+    pub(super) fn compute_sign_net(
+        &self,
+        graph: &Graph,
+        spectra: &Spectra<'_>,
+    ) -> Result<Vec<EncodingArray>> {
         let mut vectors = vec![0.0f32; graph.num_nodes() * self.frequencies];
-        self.fill(graph, &mut vectors, |_, _| {})?;
+        self.fill(spectra, &mut vectors, |_, _| {})?;
         let named = self.sign_net_arrays().into_iter().zip([vectors]);
         Ok(named.map(array).collect())
     }
@@ -182,15 +191,14 @@ impl LapPe {
     /// calls `entry` with the place and the eigenvalue of every value written.
     fn fill(
         &self,
-        graph: &Graph,
+        spectra: &Spectra<'_>,
         vectors: &mut [f32],
         mut entry: impl FnMut(usize, f64),
     ) -> Result<()> {
         let width = self.frequencies;
-        let laplacian = Laplacian::new(graph, self.laplacian_norm);
-        let spectrum = Spectrum::dense(&laplacian, width, MAX_DENSE_BYTES)?;
+        let spectrum = spectra.lowest(self.laplacian_norm, width)?;
         let pairs = spectrum.eigenvalues().iter().zip(spectrum.eigenvectors());
-        for (column, (&value, vector)) in pairs.enumerate() {
+        for (column, (&value, vector)) in pairs.take(width).enumerate() {
             let mut vector = vector.to_vec();
             self.eigvec_norm.scale(&mut vector, value);
             for (row, x) in vector.into_iter().enumerate() {
@@ -224,6 +232,10 @@ mod tests {
         }
     }
 
+    fn compute(recipe: &LapPe, graph: &Graph) -> Vec<EncodingArray> {
+        recipe.compute(graph, &Spectra::new(graph, [])).unwrap()
+    }
+
     fn path(n: usize) -> Graph {
         Graph::builder(n)
             .edges((1..n as i64).map(|i| [i - 1, i]))
@@ -234,7 +246,7 @@ mod tests {
 
     #[test]
     fn frequencies_that_a_graph_lacks_are_masked_zeros() {
-        let arrays = recipe(4, EigvecNorm::L2).compute(&path(2)).unwrap();
+        let arrays = compute(&recipe(4, EigvecNorm::L2), &path(2));
         let data: Vec<&[f32]> = arrays.iter().map(|a| a.data.as_slice()).collect();
         let h = 0.5f32.sqrt();
         let near = |a: &[f32], b: [f32; 8]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-6);
@@ -297,7 +309,7 @@ mod tests {
         ];
         assert_eq!(expected.map(|(norm, _)| norm), EigvecNorm::ALL);
         for (norm, vectors) in expected {
-            let data = recipe(3, norm).compute(&path(3)).unwrap().remove(0).data;
+            let data = compute(&recipe(3, norm), &path(3)).remove(0).data;
             for (column, vector) in vectors.iter().enumerate() {
                 for (row, value) in vector.iter().enumerate() {
                     let found = f64::from(data[row * 3 + column]);

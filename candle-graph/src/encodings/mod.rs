@@ -13,6 +13,7 @@ mod random_walk;
 mod rotational;
 mod rrwp;
 mod rwse;
+mod spectra;
 mod values;
 
 pub use cache::{

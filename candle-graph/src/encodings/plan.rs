@@ -6,13 +6,14 @@ use candle_core::Tensor;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use super::spectra::Spectra;
 use super::{
     Electrostatic, EncodingArray, GraphEncoding, Graphormer, HeatKernel, LapPe, Level, Rotational,
     Rrwp, Rwse,
 };
 use crate::error::{Error, Result};
 use crate::graph::{Graph, GraphBatch};
-use crate::spectral::{MAX_DENSE_BYTES, check_dense};
+use crate::spectral::{LaplacianNorm, MAX_DENSE_BYTES, check_dense};
 
 /// One encoding with everything that its values depend on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -71,6 +72,25 @@ impl EncodingRecipe {
         matches!(self, Self::Graphormer(graphormer) if graphormer.reads_edge_order())
     }
 
+    /// Whether the values depend on the coordinates that the graph carries.
+    pub(super) fn reads_rotational_features(&self) -> bool {
+        matches!(self, Self::Rotational(_))
+    }
+
+    /// The Laplacian whose spectrum the recipe reads for `graph`, and how many eigenvalues.
+    pub(super) fn spectrum(&self, graph: &Graph) -> Option<(LaplacianNorm, usize)> {
+        match self {
+            Self::LapPe(lap_pe) | Self::SignNet(lap_pe) => {
+                Some((lap_pe.laplacian_norm, lap_pe.frequencies))
+            }
+            Self::HeatKernel(_) | Self::Electrostatic(_) => {
+                Some((LaplacianNorm::None, graph.num_nodes()))
+            }
+            Self::Rotational(rotational) => rotational.spectrum(graph),
+            Self::Rrwp(_) | Self::Rwse(_) | Self::Graphormer(_) => None,
+        }
+    }
+
     fn check(&self) -> Result<()> {
         match self {
             Self::Rrwp(rrwp) => rrwp.check(),
@@ -84,29 +104,44 @@ impl EncodingRecipe {
         }
     }
 
-    /// Refuses a graph for which the computation itself, not its result, takes too much.
-    fn check_graph(&self, graph: &Graph) -> Result<()> {
-        match self {
+    /// Refuses a graph for which the computation itself, not its result, takes too much, or whose
+    /// coordinates do not fit the recipe.
+    fn check_graph(&self, graph: &Graph, position: usize) -> Result<()> {
+        let checked = match self {
             Self::Rrwp(_) | Self::Rwse(_) => Ok(()),
             Self::LapPe(_) | Self::SignNet(_) | Self::HeatKernel(_) | Self::Electrostatic(_) => {
                 check_dense(graph.num_nodes(), MAX_DENSE_BYTES)
             }
             Self::Graphormer(graphormer) => graphormer.check_graph(graph),
-            Self::Rotational(_) => Ok(()),
-        }
+            Self::Rotational(rotational) => {
+                let carried = rotational.carried_by(graph);
+                carried.map_err(|problem| Error::graph(graph.label(position), problem))?;
+                match rotational.spectrum(graph) {
+                    Some(_) => check_dense(graph.num_nodes(), MAX_DENSE_BYTES),
+                    None => Ok(()),
+                }
+            }
+        };
+        checked.map_err(|error| of_graph(graph, position, &error))
     }
 
-    /// The arrays for `graph`; `position` names it in messages when it has no id.
-    pub(super) fn compute(&self, graph: &Graph, position: usize) -> Result<Vec<EncodingArray>> {
+    /// The arrays for `graph`, whose `spectra` are given; `position` names it in messages when it
+    /// has no id.
+    pub(super) fn compute(
+        &self,
+        graph: &Graph,
+        spectra: &Spectra<'_>,
+        position: usize,
+    ) -> Result<Vec<EncodingArray>> {
         let computed = match self {
             Self::Rrwp(rrwp) => Ok(rrwp.compute(graph)),
             Self::Rwse(rwse) => Ok(rwse.compute(graph)),
-            Self::LapPe(lap_pe) => lap_pe.compute(graph),
-            Self::SignNet(lap_pe) => lap_pe.compute_sign_net(graph),
-            Self::HeatKernel(heat_kernel) => heat_kernel.compute(graph),
-            Self::Electrostatic(electrostatic) => electrostatic.compute(graph),
+            Self::LapPe(lap_pe) => lap_pe.compute(graph, spectra),
+            Self::SignNet(lap_pe) => lap_pe.compute_sign_net(graph, spectra),
+            Self::HeatKernel(heat_kernel) => heat_kernel.compute(graph, spectra),
+            Self::Electrostatic(electrostatic) => electrostatic.compute(graph, spectra),
             Self::Graphormer(graphormer) => Ok(graphormer.compute(graph)),
-            Self::Rotational(rotational) => rotational.compute(graph),
+            Self::Rotational(rotational) => rotational.compute(graph, spectra),
         };
         computed.map_err(|error| of_graph(graph, position, &error))
     }
@@ -198,19 +233,20 @@ impl EncodingPlan {
     /// As [`check_bytes`](Self::check_bytes), or an eigendecomposition does not converge.
     pub fn compute(&self, graph: &Graph, position: usize) -> Result<GraphEncoding> {
         self.check_bytes(graph, position)?;
+        let spectra = Spectra::new(graph, &self.recipes);
         let mut arrays = Vec::new();
         for recipe in &self.recipes {
-            arrays.extend(recipe.compute(graph, position)?);
+            arrays.extend(recipe.compute(graph, &spectra, position)?);
         }
         Ok(GraphEncoding { arrays })
     }
 
-    /// Refuses a graph whose encodings exceed [`MAX_BYTES`](Self::MAX_BYTES), or which is too large
-    /// for an eigendecomposition ([`MAX_DENSE_BYTES`](crate::spectral::MAX_DENSE_BYTES)), as
-    /// [`compute`](Self::compute) would.
+    /// Refuses a graph whose encodings exceed [`MAX_BYTES`](Self::MAX_BYTES), which is too large
+    /// for an eigendecomposition ([`MAX_DENSE_BYTES`](crate::spectral::MAX_DENSE_BYTES)), or whose
+    /// own coordinates do not fit, as [`compute`](Self::compute) would.
     ///
     /// # Errors
-    /// The number of bytes, with the graph's name.
+    /// The number of bytes or of coordinates, with the graph's name.
     pub fn check_bytes(&self, graph: &Graph, position: usize) -> Result<()> {
         let bytes = self.bytes(graph);
         if bytes > Self::MAX_BYTES {
@@ -221,10 +257,8 @@ impl EncodingPlan {
                 Self::MAX_BYTES,
             )));
         }
-        self.recipes.iter().try_for_each(|recipe| {
-            let checked = recipe.check_graph(graph);
-            checked.map_err(|error| of_graph(graph, position, &error))
-        })
+        let mut recipes = self.recipes.iter();
+        recipes.try_for_each(|recipe| recipe.check_graph(graph, position))
     }
 
     /// Computes the encodings of many graphs on all cores, in input order. `first` is the position

@@ -42,6 +42,16 @@ impl Rwse {
     }
 
     pub(super) fn compute(&self, graph: &Graph) -> Vec<EncodingArray> {
+        vec![EncodingArray {
+            name: RWSE.to_string(),
+            level: Level::Node,
+            width: self.times.len(),
+            data: self.values(graph),
+        }]
+    }
+
+    /// The probabilities, `[nodes, times]`.
+    pub(super) fn values(&self, graph: &Graph) -> Vec<f32> {
         let (n, width) = (graph.num_nodes(), self.times.len());
         let longest = self.times.iter().copied().max().unwrap_or(0);
         let walk = Transitions::new(graph, Repeated::Counted);
@@ -66,12 +76,7 @@ impl Rwse {
                     }
                 }
             });
-        vec![EncodingArray {
-            name: RWSE.to_string(),
-            level: Level::Node,
-            width,
-            data,
-        }]
+        data
     }
 }
 

@@ -1,5 +1,7 @@
 //! The owned, validated graph on the host.
 
+mod order;
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -60,7 +62,7 @@ impl Targets {
     }
 }
 
-/// A directed graph with optional node and edge features, targets and id, checked once when made:
+/// A directed graph with optional node and edge features, coordinates, targets and id, checked once when made:
 /// at least one node, every edge in range, tables with the right number of rows, finite features.
 ///
 /// Self loops, repeated edges, isolated nodes and several components are legal. An undirected
@@ -70,6 +72,7 @@ pub struct Graph {
     num_nodes: usize,
     edges: Vec<[u32; 2]>,
     node_features: Option<Features>,
+    rotational_features: Option<Features>,
     edge_features: Option<Features>,
     edge_label_index: Option<Vec<[u32; 2]>>,
     targets: Option<Targets>,
@@ -95,6 +98,7 @@ impl Graph {
             edges: Vec::new(),
             undirected: false,
             node_features: None,
+            rotational_features: None,
             edge_features: None,
             edge_label_index: None,
             targets: None,
@@ -125,6 +129,12 @@ impl Graph {
     /// Node features, one row a node.
     pub fn node_features(&self) -> Option<&Features> {
         self.node_features.as_ref()
+    }
+
+    /// Coordinates of the nodes for rotary encodings, real values, one row a node, where they come
+    /// with the graph: Cartesian ones, or any that were computed before.
+    pub fn rotational_features(&self) -> Option<&Features> {
+        self.rotational_features.as_ref()
     }
 
     /// Edge features, one row a directed edge.
@@ -165,91 +175,6 @@ impl Graph {
         }
         degrees
     }
-
-    /// The same graph with its nodes renumbered: old node `i` becomes `new_of_old[i]`. Targets of
-    /// nodes move along; where there are as many node pairs to score as nodes, targets are taken
-    /// for those of the pairs.
-    ///
-    /// # Errors
-    /// `new_of_old` is not a permutation of `0..num_nodes`.
-    pub fn renumbered(&self, new_of_old: &[u32]) -> Result<Self> {
-        let n = self.num_nodes;
-        let mut old_of_new = vec![u32::MAX; n];
-        for (old, &new) in new_of_old.iter().enumerate() {
-            match old_of_new.get_mut(new as usize) {
-                Some(slot) if *slot == u32::MAX => *slot = old as u32,
-                _ => {
-                    return Err(Error::Batch(format!(
-                        "node order: {new} at {old} repeats or is out of range"
-                    )));
-                }
-            }
-        }
-        if new_of_old.len() != n {
-            return Err(Error::Batch(format!(
-                "node order of {} for {n} nodes",
-                new_of_old.len()
-            )));
-        }
-        let moved = |pairs: &[[u32; 2]]| -> Vec<[u32; 2]> {
-            let nodes = pairs.iter();
-            nodes
-                .map(|&[s, t]| [new_of_old[s as usize], new_of_old[t as usize]])
-                .collect()
-        };
-        let num_pairs = self.edge_label_index.as_ref().map(Vec::len);
-        let targets = self.targets.as_ref().map(|t| {
-            if t.rows() != n || n == 1 || num_pairs == Some(n) {
-                return t.clone();
-            }
-            let rows = Features::float(t.width, t.data.clone()).select_rows(&old_of_new);
-            match rows {
-                Features::Float { width, data } => Targets { width, data },
-                Features::Categorical { .. } => t.clone(),
-            }
-        });
-        Ok(Self {
-            num_nodes: n,
-            edges: moved(&self.edges),
-            edge_label_index: self.edge_label_index.as_deref().map(moved),
-            node_features: self
-                .node_features
-                .as_ref()
-                .map(|f| f.select_rows(&old_of_new)),
-            edge_features: self.edge_features.clone(),
-            targets,
-            id: self.id.clone(),
-        })
-    }
-
-    /// The same graph with its edges in another order: position `k` takes old edge `order[k]`.
-    ///
-    /// # Errors
-    /// `order` is not a permutation of `0..num_edges`.
-    pub fn with_edge_order(&self, order: &[u32]) -> Result<Self> {
-        let mut seen = vec![false; self.edges.len()];
-        for &old in order {
-            match seen.get_mut(old as usize) {
-                Some(slot) if !*slot => *slot = true,
-                _ => {
-                    return Err(Error::Batch(format!(
-                        "edge order: {old} repeats or is out of range"
-                    )));
-                }
-            }
-        }
-        if order.len() != self.edges.len() {
-            return Err(Error::Batch(format!(
-                "edge order of {} for {} edges",
-                order.len(),
-                self.edges.len()
-            )));
-        }
-        let mut out = self.clone();
-        out.edges = order.iter().map(|&o| self.edges[o as usize]).collect();
-        out.edge_features = self.edge_features.as_ref().map(|f| f.select_rows(order));
-        Ok(out)
-    }
 }
 
 /// Builds and validates a [`Graph`].
@@ -259,6 +184,7 @@ pub struct GraphBuilder {
     edges: Vec<[i64; 2]>,
     undirected: bool,
     node_features: Option<Features>,
+    rotational_features: Option<Features>,
     edge_features: Option<Features>,
     edge_label_index: Option<Vec<[i64; 2]>>,
     targets: Option<Targets>,
@@ -296,6 +222,13 @@ impl GraphBuilder {
     /// Node features, one row a node.
     pub fn node_features(mut self, features: impl Into<Option<Features>>) -> Self {
         self.node_features = features.into();
+        self
+    }
+
+    /// Coordinates of the nodes for rotary encodings, one row a node; categories become their
+    /// numbers.
+    pub fn rotational_features(mut self, features: impl Into<Option<Features>>) -> Self {
+        self.rotational_features = features.into();
         self
     }
 
@@ -372,6 +305,13 @@ impl GraphBuilder {
         if let Some(features) = &self.node_features {
             features.validate("x", n, "one row a node")?;
         }
+        let rotational_features = self.rotational_features.map(|t| match t {
+            Features::Float { .. } => t,
+            Features::Categorical { .. } => t.to_float(),
+        });
+        if let Some(features) = &rotational_features {
+            features.validate("t", n, "one row a node")?;
+        }
         let mut edge_features = self.edge_features;
         if let Some(features) = &edge_features {
             if features.is_empty() && edges.is_empty() {
@@ -415,6 +355,7 @@ impl GraphBuilder {
             num_nodes: n,
             edges,
             node_features: self.node_features,
+            rotational_features,
             edge_features,
             edge_label_index,
             targets: self.targets,

@@ -15,6 +15,7 @@ mod offsets;
 mod pairs;
 mod petgraph;
 mod record;
+mod record_edges;
 mod record_write;
 mod schema;
 mod table;

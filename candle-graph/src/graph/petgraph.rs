@@ -36,8 +36,8 @@ mod sealed {
 
 impl GraphBuilder {
     /// A builder with the nodes and edges of any petgraph graph, read through its
-    /// [`visit`](petgraph::visit) traits; id, targets and node pairs to score can be added before
-    /// [`build`](GraphBuilder::build).
+    /// [`visit`](petgraph::visit) traits; id, targets, rotational features and node pairs to score
+    /// can be added before [`build`](GraphBuilder::build).
     ///
     /// Nodes are numbered from 0 in the order of `node_references`, so holes that removed nodes
     /// leave in a `StableGraph` close up. The edges of an undirected graph are doubled. `node_row`

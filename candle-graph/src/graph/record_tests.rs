@@ -117,6 +117,84 @@ fn targets_take_a_number_a_row_or_rows_and_null() {
 }
 
 #[test]
+fn coordinates_are_real_and_come_back_bit_by_bit() {
+    let graph = read(r#"{"num_nodes":2,"t":[[0,1],[2,3]],"edges":[[0,1]]}"#);
+    let whole = Features::float(2, vec![0.0, 1.0, 2.0, 3.0]);
+    assert_eq!(graph.rotational_features(), Some(&whole));
+    assert_eq!(graph.node_features(), None);
+    let flat = read(r#"{"x":[5,6],"t":[0.5,-1],"edges":[]}"#);
+    let column = Features::float(1, vec![0.5, -1.0]);
+    assert_eq!(flat.rotational_features(), Some(&column));
+    // The shortest decimal text of each of these values stands for it alone.
+    let decimals = [
+        "-0.31622776",
+        "0.105625376",
+        "6.661338e-16",
+        "-2.1926905e-15",
+    ];
+    let text = format!(
+        r#"{{"num_nodes":1,"t":[[{}]],"edges":[]}}"#,
+        decimals.join(",")
+    );
+    let graph = read(&text);
+    let expected = decimals.map(|d| d.parse::<f32>().unwrap().to_bits());
+    let Some(Features::Float { width: 4, data }) = graph.rotational_features() else {
+        panic!("{:?}", graph.rotational_features());
+    };
+    assert_eq!(
+        data.iter().map(|v| v.to_bits()).collect::<Vec<_>>(),
+        expected
+    );
+    let written = serde_json::to_string(&graph).unwrap();
+    assert!(
+        written.contains("[[-0.31622776,0.105625376,6.661338e-16,"),
+        "{written}"
+    );
+    assert_eq!(read(&written), graph);
+    let absent = read(r#"{"num_nodes":1,"t":null,"edges":[]}"#);
+    assert_eq!(absent.rotational_features(), None);
+}
+
+#[test]
+fn bad_coordinates_are_named() {
+    for (fields, words) in [
+        (
+            r#""t":[[0.5,1],[2,3],[4,5]]"#,
+            "t: 3 rows, expected 2 (one row a node)",
+        ),
+        (r#""t":[[0.5,1],[2]]"#, "t: row 1 has 1 value(s)"),
+        (
+            r#""t":[[0.5],[1e39]]"#,
+            "t: value 1e39 at row 1, column 0 is not finite",
+        ),
+        (r#""t":[]"#, "t: it holds no values"),
+        (r#""t":[[null],[1]]"#, "null"),
+        (r#""t":[1,2],"t":[1,2]"#, "t: given twice"),
+    ] {
+        let message = refused(&format!(
+            r#"{{"id":"g","num_nodes":2,"edges":[],{fields}}}"#
+        ));
+        assert!(message.contains(words), "{fields}: {message}");
+    }
+    let built = Graph::builder(2).rotational_features(Features::float(1, vec![0.0, f32::NAN]));
+    let message = built.id("g").build().unwrap_err().to_string();
+    assert!(
+        message.starts_with("graph \"g\": t: value NaN at row 1, column 0"),
+        "{message}"
+    );
+}
+
+#[test]
+fn coordinates_follow_their_nodes() {
+    let graph = read(r#"{"num_nodes":3,"t":[[0.5,1],[2,3],[4,5]],"edges":[[0,1]]}"#);
+    let moved = graph.renumbered(&[2, 0, 1]).unwrap();
+    let rows = Features::float(2, vec![2.0, 3.0, 4.0, 5.0, 0.5, 1.0]);
+    assert_eq!(moved.rotational_features(), Some(&rows));
+    let turned = graph.with_edge_order(&[1, 0]).unwrap();
+    assert_eq!(turned.rotational_features(), graph.rotational_features());
+}
+
+#[test]
 fn null_and_unknown_fields_count_as_absent() {
     let graph = read(
         r#"{"id":null,"smiles":"CC","x":null,"num_nodes":2,"extra":{"a":[1,{}]},"edges":[[0,1]],"edge_attr":null}"#,
@@ -257,6 +335,14 @@ pub(crate) fn any_graph() -> impl Strategy<Value = Graph> {
                 Just(n),
                 proptest::collection::vec([0..n as u32, 0..n as u32], m),
                 table(n),
+                proptest::option::of(
+                    (1usize..3, proptest::collection::vec(finite(), 2 * n)).prop_map(
+                        move |(width, mut data)| {
+                            data.truncate(width * n);
+                            Features::float(width, data)
+                        },
+                    ),
+                ),
                 table(m),
                 // With pairs, a column of targets may have a row each.
                 proptest::option::of(proptest::collection::vec([0..n as u32, 0..n as u32], 1..6)),
@@ -272,10 +358,11 @@ pub(crate) fn any_graph() -> impl Strategy<Value = Graph> {
                 ],
             )
         })
-        .prop_map(|(n, edges, x, edge_attr, pairs, y, id)| {
+        .prop_map(|(n, edges, x, t, edge_attr, pairs, y, id)| {
             let mut builder = Graph::builder(n)
                 .edges(edges)
                 .node_features(x)
+                .rotational_features(t)
                 .edge_features(edge_attr)
                 .targets(y.map(|(width, rows, mut data)| {
                     let rows = rows.unwrap_or(pairs.as_ref().map_or(n, Vec::len));

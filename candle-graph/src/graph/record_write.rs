@@ -17,6 +17,9 @@ impl Serialize for Graph {
             Some(x) => map.serialize_entry("x", &TableRef(x))?,
             None => map.serialize_entry("num_nodes", &self.num_nodes())?,
         }
+        if let Some(t) = self.rotational_features() {
+            map.serialize_entry("t", &TableRef(t))?;
+        }
         map.serialize_entry(
             "edge_index",
             &[EdgeColumn(self.edges(), 0), EdgeColumn(self.edges(), 1)],

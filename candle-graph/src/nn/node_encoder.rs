@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::positional_encoder::{Contribution, PositionalEncoder};
 use super::{FeatureEncoder, FeatureEncoderConfig, PositionalEncoderConfig};
-use crate::encodings::{EncodingPlan, EncodingRecipe};
+use crate::encodings::{EncodingPlan, EncodingRecipe, ROTATIONAL, Rotational};
 use crate::error::{Error, Result};
-use crate::graph::{FeatureSchema, GraphBatch};
+use crate::graph::{BatchFeatures, FeatureSchema, GraphBatch};
 
 /// The node encoder of GraphGPS (`dataset.node_encoder_name`, such as `TypeDictNode+LapPE+RWSE`):
 /// encoded features, narrower than the model, and what the positional encoders append to them.
@@ -18,6 +18,12 @@ pub struct NodeEncoderConfig {
     /// The features. A bare positional encoder of GraphGPS (`LapPE`, `RWSE`, `SignNet`) has a
     /// linear map of its own for them (`linear_x`), which is the same thing.
     pub features: FeatureEncoderConfig,
+    /// Coordinates of the nodes whose columns stand before those of the features, in front of the
+    /// linear map of both: the eigenvectors that WIRE's models of synthetic tasks also read as
+    /// input. Only a linear encoder has such a map; its `width` does not count them. They may be
+    /// those that rotate queries and keys.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prepend: Option<Rotational>,
     /// Positional encoders in order.
     #[serde(default)]
     pub positional: Vec<PositionalEncoderConfig>,
@@ -68,7 +74,8 @@ impl NodeEncoderConfig {
 
     /// The encodings that the encoder reads, each once.
     pub fn recipes(&self) -> Vec<EncodingRecipe> {
-        let mut recipes = Vec::new();
+        let prepend = self.prepend.clone().map(EncodingRecipe::Rotational);
+        let mut recipes: Vec<EncodingRecipe> = prepend.into_iter().collect();
         for encoder in &self.positional {
             let recipe = encoder.recipe();
             if !recipes.contains(&recipe) {
@@ -108,7 +115,7 @@ impl NodeEncoderConfig {
     ///
     /// # Errors
     /// What rules it out: positional encoders that take more columns than there are, or leave some
-    /// although there are no features; LapPE and EquivStableLapPE with different eigenvectors;
+    /// although there are no features; coordinates without a linear map to read them; LapPE and EquivStableLapPE with different eigenvectors;
     /// an encoder behind a Graphormer with a graph token (the official code has none either);
     /// a count of 0.
     pub fn check(&self, width: usize) -> Result<()> {
@@ -131,6 +138,13 @@ impl NodeEncoderConfig {
             return refuse(
                 "the positional encoders leave no column for the features; their encoder must be \
                  `none`"
+                    .to_string(),
+            );
+        }
+        if self.prepend.is_some() && !matches!(self.features, FeatureEncoderConfig::Linear { .. }) {
+            return refuse(
+                "coordinates stand before features that go through a linear map; the encoder of \
+                 the features must be `linear`"
                     .to_string(),
             );
         }
@@ -186,11 +200,13 @@ pub struct NodeEncoding {
 #[derive(Debug, Clone)]
 pub struct NodeEncoder {
     features: FeatureEncoder,
+    prepend: bool,
     positional: Vec<PositionalEncoder>,
 }
 
 impl NodeEncoder {
-    /// Loads `features.…` as [`FeatureEncoder`] does, and `positional.{i}.…`, the positional
+    /// Loads `features.…` as [`FeatureEncoder`] does, for as many more columns as there are
+    /// coordinates before them (`features.linear.weight` `[D, m + width]`), and `positional.{i}.…`, the positional
     /// encoder at position `i`; `width` is D. With BatchNorm standing for `weight`, `bias`,
     /// `running_mean` and `running_var`, and maps for `weight` and `bias`:
     ///
@@ -214,7 +230,15 @@ impl NodeEncoder {
     pub fn new(config: &NodeEncoderConfig, width: usize, vb: VarBuilder<'_>) -> Result<Self> {
         config.check(width)?;
         let features_dim = config.features_dim(width).unwrap_or(0);
-        let features = FeatureEncoder::new(&config.features, features_dim, vb.pp("features"))?;
+        let features = match (&config.features, &config.prepend) {
+            (FeatureEncoderConfig::Linear { width }, Some(prepend)) => {
+                &FeatureEncoderConfig::Linear {
+                    width: width.saturating_add(prepend.dim()),
+                }
+            }
+            (features, _) => features,
+        };
+        let features = FeatureEncoder::new(features, features_dim, vb.pp("features"))?;
         let states = config.state_dims(width);
         let mut positional = Vec::with_capacity(config.positional.len());
         for (i, (encoder, after)) in config
@@ -228,6 +252,7 @@ impl NodeEncoder {
         }
         Ok(Self {
             features,
+            prepend: config.prepend.is_some(),
             positional,
         })
     }
@@ -239,7 +264,16 @@ impl NodeEncoder {
     pub fn forward(&self, batch: &GraphBatch) -> Result<NodeEncoding> {
         let mut nodes = match &self.features {
             FeatureEncoder::None => None,
-            encoder => Some(encoder.forward(batch.node_features(), batch.num_nodes())?),
+            encoder => {
+                let rows = batch.num_nodes();
+                Some(match (self.prepend, batch.node_features()) {
+                    (true, Some(BatchFeatures::Float(x))) => {
+                        let both = Tensor::cat(&[batch.encoding(ROTATIONAL)?, x], 1)?;
+                        encoder.forward(Some(&BatchFeatures::Float(both)), rows)?
+                    }
+                    (_, features) => encoder.forward(features, rows)?,
+                })
+            }
         };
         let (mut positions, mut bias, mut token_batch) = (None, None, None);
         for encoder in &self.positional {
@@ -267,167 +301,4 @@ impl NodeEncoder {
 }
 
 #[cfg(test)]
-mod tests {
-    use candle_core::{DType, Device};
-
-    use super::*;
-    use crate::encodings::{EigvecNorm, Graphormer, LapPe, Rwse};
-    use crate::graph::{Graph, InputSchema};
-    use crate::nn::{EigenvectorSet, KernelEncoder};
-    use crate::spectral::LaplacianNorm;
-
-    fn lap_pe_recipe(frequencies: usize) -> LapPe {
-        LapPe {
-            frequencies,
-            laplacian_norm: LaplacianNorm::Sym,
-            eigvec_norm: EigvecNorm::L2,
-        }
-    }
-
-    fn lap_pe(dim: usize, layers: usize) -> PositionalEncoderConfig {
-        PositionalEncoderConfig::LapPe {
-            recipe: lap_pe_recipe(3),
-            dim,
-            set: EigenvectorSet::DeepSet { layers },
-            post_layers: 0,
-            raw_norm: false,
-        }
-    }
-
-    fn rwse(dim: usize) -> PositionalEncoderConfig {
-        PositionalEncoderConfig::Rwse {
-            recipe: Rwse { times: vec![1, 2] },
-            dim,
-            encoder: KernelEncoder::Linear,
-            raw_norm: true,
-        }
-    }
-
-    fn equiv_stable(frequencies: usize) -> PositionalEncoderConfig {
-        PositionalEncoderConfig::EquivStable {
-            recipe: lap_pe_recipe(frequencies),
-            raw_norm: false,
-        }
-    }
-
-    fn graphormer(graph_token: bool) -> PositionalEncoderConfig {
-        PositionalEncoderConfig::Graphormer {
-            recipe: Graphormer {
-                spatial_types: 4,
-                in_degrees: 5,
-                out_degrees: 5,
-                degrees_only: false,
-                edge_types: true,
-            },
-            heads: 2,
-            edge_types: 3,
-            graph_token,
-        }
-    }
-
-    fn with(
-        features: FeatureEncoderConfig,
-        positional: &[PositionalEncoderConfig],
-    ) -> NodeEncoderConfig {
-        NodeEncoderConfig {
-            features,
-            positional: positional.to_vec(),
-        }
-    }
-
-    const LINEAR: FeatureEncoderConfig = FeatureEncoderConfig::Linear { width: 2 };
-
-    #[test]
-    fn what_cannot_be_built_is_refused_by_name() {
-        for (config, words) in [
-            (with(LINEAR, &[lap_pe(9, 1)]), "more than the 8 columns"),
-            (with(LINEAR, &[lap_pe(8, 1)]), "leave no column"),
-            (
-                with(FeatureEncoderConfig::None, &[lap_pe(6, 1)]),
-                "it makes 6 of the 8 columns",
-            ),
-            (with(LINEAR, &[lap_pe(4, 0)]), "LapPE: layers is 0"),
-            (
-                with(LINEAR, &[lap_pe(4, 1), equiv_stable(4)]),
-                "two recipes make `lap_pe.eigenvectors`",
-            ),
-            (
-                with(LINEAR, &[graphormer(true), rwse(2)]),
-                "behind GraphormerBias with a graph token",
-            ),
-            (
-                with(LINEAR, &[equiv_stable(3), graphormer(true)]),
-                "no position for a graph token",
-            ),
-        ] {
-            let error = config.check(8).unwrap_err().to_string();
-            assert!(error.contains(words), "{error}");
-        }
-        for config in [
-            with(LINEAR, &[lap_pe(4, 1), equiv_stable(3)]),
-            with(LINEAR, &[graphormer(false), rwse(2)]),
-            with(FeatureEncoderConfig::None, &[rwse(3), lap_pe(5, 2)]),
-            with(FeatureEncoderConfig::None, &[graphormer(true)]),
-            with(FeatureEncoderConfig::None, &[graphormer(false), rwse(2)]),
-            with(LINEAR, &[]),
-        ] {
-            config.check(8).unwrap();
-            let text = serde_json::to_string(&config).unwrap();
-            let read: NodeEncoderConfig = serde_json::from_str(&text).unwrap();
-            assert_eq!(read, config);
-        }
-    }
-
-    #[test]
-    fn recipes_and_schemas_are_those_of_the_parts() {
-        let config = with(LINEAR, &[lap_pe(4, 1), equiv_stable(3), graphormer(false)]);
-        assert_eq!(config.recipes().len(), 2);
-        assert_eq!(config.schema(8), FeatureSchema::Float { width: 2 });
-        let tables = vec![3];
-        assert_eq!(
-            config.edge_schema(),
-            Some(FeatureSchema::Categorical { tables })
-        );
-        let raw = with(FeatureEncoderConfig::Raw, &[lap_pe(3, 1)]);
-        assert_eq!(raw.schema(8), FeatureSchema::Float { width: 5 });
-        assert_eq!(raw.edge_schema(), None);
-    }
-
-    /// Encodes a path of three nodes with weights that are all zero.
-    fn encode(config: &NodeEncoderConfig) -> NodeEncoding {
-        let path = Graph::builder(3)
-            .edges([[0, 1], [1, 2]])
-            .edge_features(Some(crate::graph::Features::categorical(1, vec![1, 2])));
-        let path = [path.undirected(true).build().unwrap()];
-        let schema = InputSchema {
-            node: config.schema(8),
-            edge: config.edge_schema().unwrap_or_default(),
-        };
-        let mut batch = GraphBatch::new(&path, &schema, 0, &Device::Cpu).unwrap();
-        let plan = EncodingPlan::new(config.recipes()).unwrap();
-        let encodings = plan.compute_all(&path, 0).unwrap();
-        plan.attach(&mut batch, &encodings).unwrap();
-        let vb = VarBuilder::zeros(DType::F32, &Device::Cpu);
-        NodeEncoder::new(config, 8, vb)
-            .unwrap()
-            .forward(&batch)
-            .unwrap()
-    }
-
-    #[test]
-    fn models_without_features_get_their_states_from_the_encodings() {
-        for positional in [
-            vec![rwse(3), lap_pe(5, 2)],
-            vec![graphormer(false), rwse(2)],
-            vec![rwse(2), lap_pe(6, 1), equiv_stable(3)],
-        ] {
-            let found = encode(&with(FeatureEncoderConfig::None, &positional));
-            assert_eq!(found.nodes.dims(), [3, 8]);
-            assert!(found.token_batch.is_none());
-        }
-        let found = encode(&with(FeatureEncoderConfig::None, &[graphormer(true)]));
-        assert_eq!(found.nodes.dims(), [4, 8]);
-        assert_eq!(found.bias.unwrap().dims(), [16, 2]);
-        assert_eq!(found.token_batch.unwrap().num_nodes(), 4);
-    }
-}
+mod tests;

@@ -189,6 +189,7 @@ impl Surroundings {
         let token = has_token(&positional);
         let node_encoder = NodeEncoderConfig {
             features: self.features.clone(),
+            prepend: None,
             positional,
         };
         let mut edge_encoder = self.edge_encoder.clone();

@@ -274,6 +274,7 @@ impl Case {
         }
         let config = NodeEncoderConfig {
             features,
+            prepend: None,
             positional,
         };
         (config, tensors)

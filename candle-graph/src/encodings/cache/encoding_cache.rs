@@ -13,6 +13,7 @@ use super::record::{Record, Stored, decode, layout, total_bytes};
 use super::report::{CacheFault, CacheReport, CacheStats, VerifyReport};
 use super::shard::{self, Damage, Reader};
 use super::verify::verify;
+use crate::encodings::spectra::Spectra;
 use crate::encodings::{EncodingArray, EncodingPlan, EncodingRecipe, GraphEncoding};
 use crate::error::{Error, Result};
 use crate::graph::Graph;
@@ -180,15 +181,20 @@ impl EncodingCache {
 
         let missing: Vec<usize> = (0..slots.len()).filter(|&s| found[s].is_none()).collect();
         report.computed = missing.len();
-        let computed: Vec<Vec<EncodingArray>> = missing
+        let position = |s: usize| s.checked_div(plan.recipes().len()).unwrap_or(0);
+        // The recipes of one graph share its spectra.
+        let by_graph: Vec<&[usize]> = missing
+            .chunk_by(|&a, &b| position(a) == position(b))
+            .collect();
+        let computed: Vec<Vec<Vec<EncodingArray>>> = by_graph
             .par_iter()
-            .map(|&s| {
-                let position = s.checked_div(plan.recipes().len()).unwrap_or(0);
-                let slot = &slots[s];
-                slot.recipe
-                    .compute(slot.graph, first.saturating_add(position))
+            .map(|of_graph| {
+                let at = of_graph.first().map_or(0, |&s| position(s));
+                let of_graph: Vec<&Slot<'_>> = of_graph.iter().map(|&s| &slots[s]).collect();
+                compute(&of_graph, first.saturating_add(at))
             })
             .collect::<Result<_>>()?;
+        let computed: Vec<Vec<EncodingArray>> = computed.into_iter().flatten().collect();
         if let Err(error) = self.keep(missing.iter().map(|&s| &slots[s]).zip(&computed)) {
             match self.options.on_write_error {
                 OnWriteError::Report => report.write_error = Some(error.to_string()),
@@ -402,6 +408,19 @@ impl State {
             .and_then(|at| Some(Lookup::OnDisk(self.catalogue.shard(&at)?, at)))
             .unwrap_or(Lookup::Missing)
     }
+}
+
+/// The arrays of `slots`, all of one graph, whose position is given.
+fn compute(slots: &[&Slot<'_>], position: usize) -> Result<Vec<Vec<EncodingArray>>> {
+    let Some(any) = slots.first() else {
+        return Ok(Vec::new());
+    };
+    let spectra = Spectra::new(any.graph, slots.iter().map(|slot| slot.recipe));
+    let computed = slots.iter().map(|slot| {
+        let Slot { recipe, graph, .. } = slot;
+        recipe.compute(graph, &spectra, position)
+    });
+    computed.collect()
 }
 
 /// Graph by graph the recipes of the plan.

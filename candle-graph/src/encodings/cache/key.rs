@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::encodings::EncodingRecipe;
 use crate::error::{Error, Result};
-use crate::graph::Graph;
+use crate::graph::{Features, Graph};
 
 /// Content hash (blake3) of everything that a recipe's values for a graph depend on:
 ///
@@ -12,6 +12,7 @@ use crate::graph::Graph;
 ///   matter but to recipes that choose among shortest paths by it; their direction and how often
 ///   each is listed do. Features, targets and id do not matter. The numbering of the nodes does:
 ///   rows follow it.
+/// - the coordinates that the graph carries, where the recipe keeps them.
 /// - the recipe, as its JSON, and the version of its algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EntryKey([u8; 32]);
@@ -36,16 +37,30 @@ impl EntryKey {
             .reads_edge_order()
             .then(|| hash_of_edges(graph.num_nodes(), graph.edges()));
         let structure = listed.as_ref().unwrap_or(structure);
-        Ok(Self::hashed(&json, recipe.version(), structure))
+        let carried = match graph.rotational_features() {
+            Some(t) if recipe.reads_rotational_features() => Some(hash_of_table(t)),
+            _ => None,
+        };
+        let version = recipe.version();
+        Ok(Self::hashed(&json, version, structure, carried.as_ref()))
     }
 
-    fn hashed(recipe: &[u8], version: u32, structure: &[u8; 32]) -> Self {
+    /// The recipe's length comes before it, so whether `carried` follows is never in doubt.
+    fn hashed(
+        recipe: &[u8],
+        version: u32,
+        structure: &[u8; 32],
+        carried: Option<&[u8; 32]>,
+    ) -> Self {
         let mut hasher = blake3::Hasher::new();
         hasher.update(DOMAIN);
         hasher.update(structure);
         hasher.update(&version.to_le_bytes());
         hasher.update(&(recipe.len() as u64).to_le_bytes());
         hasher.update(recipe);
+        if let Some(carried) = carried {
+            hasher.update(carried);
+        }
         Self(hasher.finalize().into())
     }
 
@@ -85,6 +100,19 @@ fn hash_of_edges(num_nodes: usize, edges: &[[u32; 2]]) -> [u8; 32] {
     blake3::hash(&text).into()
 }
 
+/// Hash of the width and the bits of a table.
+fn hash_of_table(table: &Features) -> [u8; 32] {
+    let mut text = Vec::with_capacity(8 + 4 * table.len());
+    text.extend((table.width() as u64).to_le_bytes());
+    match table {
+        Features::Float { data, .. } => text.extend(data.iter().flat_map(|v| v.to_le_bytes())),
+        Features::Categorical { data, .. } => {
+            text.extend(data.iter().flat_map(|v| v.to_le_bytes()));
+        }
+    }
+    blake3::hash(&text).into()
+}
+
 /// 64 lower-case hexadecimal digits as 32 bytes.
 pub(super) fn parse_hash(text: &str) -> Option<[u8; 32]> {
     if text.bytes().any(|b| b.is_ascii_uppercase()) {
@@ -99,13 +127,13 @@ mod tests {
 
     #[test]
     fn another_version_of_the_algorithm_has_another_key() {
-        let key = |version| EntryKey::hashed(b"recipe", version, &[7; 32]);
+        let key = |version| EntryKey::hashed(b"recipe", version, &[7; 32], None);
         assert_ne!(key(1), key(2));
     }
 
     #[test]
     fn only_the_written_form_is_read() {
-        let key = EntryKey::hashed(b"recipe", 1, &[7; 32]);
+        let key = EntryKey::hashed(b"recipe", 1, &[7; 32], None);
         let text = key.to_string();
         assert_eq!(EntryKey::from_hex(&text), Some(key));
         assert_eq!(EntryKey::from_hex(&text.to_uppercase()), None);

@@ -194,6 +194,7 @@ fn input(
     InputConfig {
         node_encoder: NodeEncoderConfig {
             features,
+            prepend: None,
             positional: vec![positional],
         },
         edge_encoder: Some(edge_encoder),

@@ -50,6 +50,7 @@ pub(super) fn input(
             }
             let raw = NodeEncoderConfig {
                 features: FeatureEncoderConfig::Raw,
+                prepend: None,
                 positional: Vec::new(),
             };
             (raw, dim_in)

@@ -72,6 +72,7 @@ pub(super) fn node_encoder(sizes: &Sizes<'_>, width: usize) -> Result<NodeEncode
     };
     Ok(NodeEncoderConfig {
         features,
+        prepend: None,
         positional,
     })
 }

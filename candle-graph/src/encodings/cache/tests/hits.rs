@@ -127,6 +127,61 @@ fn the_key_tells_apart_what_changes_the_values_and_nothing_else() {
 }
 
 #[test]
+fn coordinates_that_a_graph_carries_tell_apart_where_they_are_kept() {
+    let graph = |t: Option<Features>| {
+        let builder = Graph::builder(2).edges([[0, 1]]).rotational_features(t);
+        builder.build().unwrap()
+    };
+    let graphs = [
+        graph(None),
+        graph(Some(Features::float(2, vec![0.0, 1.0, 2.0, 3.0]))),
+        graph(Some(Features::float(2, vec![0.0, 1.0, 2.0, 3.5]))),
+        graph(Some(Features::float(1, vec![0.0, 1.0]))),
+    ];
+    let keys = |recipe: &EncodingRecipe| -> std::collections::HashSet<EntryKey> {
+        let keys = graphs.iter().map(|g| EntryKey::new(recipe, g).unwrap());
+        keys.collect()
+    };
+    let rotational = [
+        Rotational::Given { dim: 2 },
+        Rotational::RandomWalk(Rwse { times: vec![1, 2] }),
+    ]
+    .map(EncodingRecipe::Rotational);
+    for recipe in &rotational {
+        assert_eq!(keys(recipe).len(), graphs.len());
+    }
+    let recipes = [
+        rrwp(5),
+        rwse(5),
+        lap_pe(5, LaplacianNorm::None, EigvecNorm::L2),
+        sign_net(5, LaplacianNorm::None),
+        heat_kernel(5),
+        ELECTROSTATIC,
+        graphormer(5, true),
+    ];
+    for recipe in &recipes {
+        assert_eq!(keys(recipe).len(), 1, "{recipe:?}");
+    }
+    // Keys that other versions have written stay valid.
+    assert_eq!(
+        EntryKey::new(&rwse(5), &graphs[1]).unwrap().to_string(),
+        "b3b0ce86c74fc86b91979afd00c5857b9c3f9032b877a60ce65d72ce02a3c5de"
+    );
+
+    let dir = tempfile::tempdir().unwrap();
+    let cache = open(dir.path());
+    let [given, walks] = rotational.map(|recipe| EncodingPlan::new(vec![recipe]).unwrap());
+    let with = [&graphs[1..3], &graphs[..3]];
+    for (plan, graphs) in [given, walks].iter().zip(with) {
+        let expected = bits(&plan.compute_all(graphs, 0).unwrap());
+        for hits in [0, graphs.len()] {
+            let (found, report) = cache.get_or_compute(plan, graphs, 0).unwrap();
+            assert_eq!((report.hits, bits(&found) == expected), (hits, true));
+        }
+    }
+}
+
+#[test]
 fn values_of_a_version_never_change() {
     // A failure says that the values of a recipe have changed: raise the VERSION of that recipe,
     // so that old entries are not used, and put the new version and digest here.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use super::{CacheOptions, CacheReport, EncodingCache};
 use crate::encodings::{
     EigvecNorm, Electrostatic, EncodingPlan, EncodingRecipe, GraphEncoding, Graphormer, HeatKernel,
-    LapPe, Rrwp, Rwse,
+    LapPe, Rotational, Rrwp, Rwse,
 };
 use crate::graph::Graph;
 use crate::spectral::LaplacianNorm;
