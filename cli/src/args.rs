@@ -120,6 +120,15 @@ pub(crate) struct ConvertArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) pretrained_options: Option<PathBuf>,
 
+    /// The coordinates `t` that a model of the rotary fork was given with its data are the entries
+    /// of so many Laplacian eigenvectors; they are then computed for graphs without `t`
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) laplacian_coordinates: Option<usize>,
+
+    /// The node features that the model was given began with these coordinates
+    #[arg(long, requires = "laplacian_coordinates")]
+    pub(crate) features_begin_with_coordinates: bool,
+
     /// Name the tensors that were left out
     #[arg(long, short)]
     pub(crate) verbose: bool,

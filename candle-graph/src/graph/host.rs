@@ -137,6 +137,20 @@ impl Graph {
         self.rotational_features.as_ref()
     }
 
+    /// The same graph with these coordinates of its nodes, one row a node; categories become their
+    /// numbers.
+    ///
+    /// # Errors
+    /// Another number of rows, a value that is not finite.
+    pub fn with_rotational_features(self, features: Features) -> Result<Self> {
+        let checked = checked_coordinates(features, self.num_nodes);
+        let t = checked.map_err(|problem| Error::graph(self.label(0), problem))?;
+        Ok(Self {
+            rotational_features: Some(t),
+            ..self
+        })
+    }
+
     /// Edge features, one row a directed edge.
     pub fn edge_features(&self) -> Option<&Features> {
         self.edge_features.as_ref()
@@ -305,13 +319,10 @@ impl GraphBuilder {
         if let Some(features) = &self.node_features {
             features.validate("x", n, "one row a node")?;
         }
-        let rotational_features = self.rotational_features.map(|t| match t {
-            Features::Float { .. } => t,
-            Features::Categorical { .. } => t.to_float(),
-        });
-        if let Some(features) = &rotational_features {
-            features.validate("t", n, "one row a node")?;
-        }
+        let rotational_features = match self.rotational_features {
+            Some(t) => Some(checked_coordinates(t, n)?),
+            None => None,
+        };
         let mut edge_features = self.edge_features;
         if let Some(features) = &edge_features {
             if features.is_empty() && edges.is_empty() {
@@ -414,4 +425,14 @@ impl AsRef<Graph> for Graph {
     fn as_ref(&self) -> &Graph {
         self
     }
+}
+
+/// Coordinates `t` for `nodes` nodes.
+fn checked_coordinates(t: Features, nodes: usize) -> Result<Features, GraphProblem> {
+    let t = match t {
+        Features::Float { .. } => t,
+        Features::Categorical { .. } => t.to_float(),
+    };
+    t.validate("t", nodes, "one row a node")?;
+    Ok(t)
 }

@@ -3,6 +3,8 @@
 use std::fmt::Write;
 
 use anyhow::bail;
+use candle_graph::encodings::{EigenvectorScale, Rotational};
+use candle_graph::spectral::LaplacianNorm;
 use candle_graph_weights::checkpoint::{CONFIG_FILE, WEIGHTS_FILE};
 use candle_graph_weights::convert::graphgym::{self, GraphGymOptions};
 use candle_graph_weights::{Limits, sharded};
@@ -32,6 +34,15 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<()> {
     let choices = GraphGymOptions {
         read_rwpse_as_rrwp: args.read_rwpse_as_rrwp,
         pretrained_options: args.pretrained_options.clone(),
+        coordinates: args
+            .laplacian_coordinates
+            .map(|count| Rotational::Eigenvectors {
+                count,
+                trivial: true,
+                laplacian_norm: LaplacianNorm::None,
+                scale: EigenvectorScale::Unit,
+            }),
+        features_begin_with_coordinates: args.features_begin_with_coordinates,
     };
     let mut text = String::new();
     let Some(ckpt) = &args.checkpoint else {

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use candle_core::{DType, Device, Tensor};
 use candle_graph::datasets::{Format, ReadOptions, open};
-use candle_graph::graph::Graph;
+use candle_graph::graph::{Features, Graph};
 use candle_graph_weights::{Limits, StateDict, read_safetensors};
 
 /// A safetensors file whose tensors are taken by name.
@@ -55,7 +55,7 @@ impl Recorded {
     }
 }
 
-/// The graphs of the case.
+/// The graphs of the case, with the coordinates that come with the data, where there are any.
 pub(super) fn graphs(folder: &Path) -> Result<Vec<Graph>> {
     let path = folder.join("inputs.safetensors");
     let reader = open(
@@ -63,7 +63,26 @@ pub(super) fn graphs(folder: &Path) -> Result<Vec<Graph>> {
         Some(Format::SafetensorsBatch),
         &ReadOptions::default(),
     )?;
-    Ok(reader.collect::<Result<_, _>>()?)
+    let graphs: Vec<Graph> = reader.collect::<Result<_, _>>()?;
+    let encodings = folder.join("encodings.safetensors");
+    let coordinates = match encodings.is_file() {
+        true => Some(Recorded::read(&encodings)?).filter(|file| file.names().any(|n| n == "t")),
+        false => None,
+    };
+    let Some(file) = coordinates else {
+        return Ok(graphs);
+    };
+    let (values, shape) = (file.values("t")?, file.shape("t")?);
+    let width = *shape.get(1).context("`t` is not [nodes, coordinates]")?;
+    let mut rest = values.as_slice();
+    let with_coordinates = graphs.into_iter().map(|graph| {
+        let (own, others) = rest
+            .split_at_checked(graph.num_nodes() * width)
+            .context("`t` has too few rows")?;
+        rest = others;
+        Ok(graph.with_rotational_features(Features::float(width, own.to_vec()))?)
+    });
+    with_coordinates.collect()
 }
 
 /// Finds for pairs `(row 0, row 1)` of a recorded, batch-wide index the row of our pair layout,

@@ -235,6 +235,7 @@ impl Sizes {
         });
         InputConfig {
             node_encoder: NodeEncoderConfig {
+                prepend: None,
                 features: self.node.clone(),
                 positional: lap_pe.into_iter().chain(rwse).collect(),
             },

@@ -6,7 +6,7 @@ use candle_graph::nn::{
 };
 use candle_graph::ops::Activation;
 
-use super::{WireDataset, rotary};
+use super::{WireDataset, coordinates, rotary};
 use crate::sections::{InputConfig, OutputConfig, norm_eps};
 use crate::transformer::{NormPlace, TransformerConfig};
 
@@ -26,7 +26,7 @@ pub(super) fn point_cloud(dataset: WireDataset, attention: AttentionConfig) -> T
     TransformerConfig {
         hidden_dim: 128,
         layers: 4,
-        input: input(FeatureEncoderConfig::Linear { width: 3 }),
+        input: input(3, false),
         attention,
         rotary: Some(rotary(EIGENVECTORS, Some(vec![0, 1]))),
         second_output: false,
@@ -45,7 +45,8 @@ pub(super) fn point_cloud(dataset: WireDataset, attention: AttentionConfig) -> T
 }
 
 /// The transformer of the synthetic tasks: 4 layers of width 32 with one head and feed-forward
-/// blocks of 32, mean pooling, and one map to a number.
+/// blocks of 32, mean pooling, and one map to a number. It reads the eigenvectors beside the
+/// features.
 pub(super) fn synthetic(dataset: WireDataset, attention: AttentionConfig) -> TransformerConfig {
     let columns = match dataset {
         // Marks of the two nodes.
@@ -56,7 +57,7 @@ pub(super) fn synthetic(dataset: WireDataset, attention: AttentionConfig) -> Tra
     TransformerConfig {
         hidden_dim: 32,
         layers: 4,
-        input: input(FeatureEncoderConfig::Linear { width: columns }),
+        input: input(columns, true),
         attention,
         rotary: Some(rotary(EIGENVECTORS, None)),
         second_output: false,
@@ -74,10 +75,12 @@ pub(super) fn synthetic(dataset: WireDataset, attention: AttentionConfig) -> Tra
     }
 }
 
-fn input(features: FeatureEncoderConfig) -> InputConfig {
+/// A linear map of the features, and of the coordinates too where they are `read`.
+fn input(columns: usize, read: bool) -> InputConfig {
     InputConfig {
         node_encoder: NodeEncoderConfig {
-            features,
+            features: FeatureEncoderConfig::Linear { width: columns },
+            prepend: read.then(|| coordinates(EIGENVECTORS)),
             positional: Vec::new(),
         },
         edge_encoder: None,

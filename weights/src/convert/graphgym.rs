@@ -2,7 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use candle_graph::nn::{PositionalEncoderConfig, RotaryConfig};
+use candle_graph::encodings::Rotational;
+use candle_graph::nn::{
+    FeatureEncoderConfig, PositionalEncoderConfig, RotaryConfig, RotationalFeaturesConfig,
+};
 use candle_graph_models::ModelConfig;
 
 use super::gps::{GPS, GT};
@@ -29,6 +32,12 @@ pub struct GraphGymOptions {
     /// The options of the run that a model was pre-trained in, for options with `pretrained.dir`:
     /// `config.yaml` in that folder.
     pub pretrained_options: Option<PathBuf>,
+    /// What the coordinates are that a model of the rotary fork expects with its data
+    /// (`gt.graphrope.encoder` is empty): then they can be computed for graphs without them.
+    pub coordinates: Option<Rotational>,
+    /// Whether the node features that such a model was trained on begin with these coordinates: then
+    /// they are put there, and the features of a graph are the other columns.
+    pub features_begin_with_coordinates: bool,
 }
 
 /// A converted checkpoint and what there is to know about it.
@@ -95,10 +104,11 @@ pub fn convert_tensors(
     let mut conversion = network.table().apply(official)?;
     let model = network.config(&Sizes::new(&options, Some(&conversion.tensors)));
     // Tensors without a place say more about what is wrong than a size that was not found.
-    let model = match model {
+    let mut model = match model {
         Err(_) if !conversion.unplaced.is_empty() => return Err(unplaced(conversion)),
         model => model?,
     };
+    explain_coordinates(&mut model, choices, &options)?;
     conversion.ignore(|name| is_unread(&model, name));
     if rotary(&model).is_some_and(|rotary| rotary.share_layers) {
         // The official code saves what all layers share with every one of them.
@@ -134,7 +144,8 @@ pub fn configure(options: &Path, choices: &GraphGymOptions) -> Result<Configured
 /// As [`configure`].
 pub fn configure_with(mut options: Options, choices: &GraphGymOptions) -> Result<Configured> {
     apply(&mut options, choices)?;
-    let model = Network::of(&options)?.config(&Sizes::new(&options, None))?;
+    let mut model = Network::of(&options)?.config(&Sizes::new(&options, None))?;
+    explain_coordinates(&mut model, choices, &options)?;
     finish(model, options)
 }
 
@@ -262,6 +273,73 @@ fn is_unread(model: &ModelConfig, name: &str) -> bool {
         }
         _ => false,
     })
+}
+
+/// Puts what the user knows of the coordinates that come with the data into the configuration.
+fn explain_coordinates(
+    model: &mut ModelConfig,
+    choices: &GraphGymOptions,
+    options: &Options,
+) -> Result<()> {
+    let Some(recipe) = &choices.coordinates else {
+        return match choices.features_begin_with_coordinates {
+            true => Err(options.refuse(
+                "gt.graphrope.encoder",
+                "which coordinates the features begin with must be given too",
+            )),
+            false => Ok(()),
+        };
+    };
+    let (rotary, input) = match model {
+        ModelConfig::Gps(config) => (config.rotary.as_mut(), &mut config.input),
+        ModelConfig::Transformer(config) => (config.rotary.as_mut(), &mut config.input),
+        _ => return Err(no_given_coordinates(options)),
+    };
+    let Some(RotationalFeaturesConfig::Raw { recipe: given }) =
+        rotary.map(|rotary| &mut rotary.features)
+    else {
+        return Err(no_given_coordinates(options));
+    };
+    if given.dim() != recipe.dim() {
+        return Err(options.refuse(
+            "gt.graphrope.t_dim",
+            format!(
+                "{}, but there are {} of the coordinates that were named",
+                given.dim(),
+                recipe.dim()
+            ),
+        ));
+    }
+    given.clone_from(recipe);
+    if !choices.features_begin_with_coordinates {
+        return Ok(());
+    }
+    let encoder = &mut input.node_encoder;
+    let others = match &encoder.features {
+        FeatureEncoderConfig::Linear { width } => width.checked_sub(recipe.dim()),
+        _ => None,
+    };
+    match others.filter(|&others| others > 0) {
+        Some(width) => {
+            encoder.features = FeatureEncoderConfig::Linear { width };
+            encoder.prepend = Some(recipe.clone());
+            Ok(())
+        }
+        None => Err(options.refuse(
+            "dataset.node_encoder_name",
+            format!(
+                "no linear map of {} coordinates and further features",
+                recipe.dim()
+            ),
+        )),
+    }
+}
+
+fn no_given_coordinates(options: &Options) -> crate::Error {
+    options.refuse(
+        "gt.graphrope.encoder",
+        "the model reads no coordinates that come with the data, so there are none to name",
+    )
 }
 
 /// The rotary encodings of the model, if it has any.
