@@ -40,7 +40,7 @@ impl Layer {
         let width = config.hidden_dim;
         Ok(Self {
             norm_attention: layer_norm(width, NORM_EPS, vb.pp("norm_attention"))?,
-            attention: MultiHeadAttention::new(width, config.heads, vb.pp("attention"))?,
+            attention: MultiHeadAttention::new(width, config.heads, true, vb.pp("attention"))?,
             norm_feed_forward: layer_norm(width, NORM_EPS, vb.pp("norm_feed_forward"))?,
             feed_forward: [
                 linear(width, width, vb.pp("feed_forward.input"))?,
@@ -59,7 +59,7 @@ impl Layer {
         trace: &mut Trace,
     ) -> Result<Tensor> {
         let normed = self.norm_attention.forward(nodes)?;
-        let attended = self.attention.forward(&normed, batch.node_ptr(), bias)?;
+        let attended = (self.attention).forward(&normed, batch.node_ptr(), bias, None)?;
         trace.record(|| format!("layers.{index}.attention"), &attended);
         let nodes = (nodes + attended)?;
         let [input, output] = &self.feed_forward;

@@ -159,10 +159,10 @@ impl InputConfig {
     ) -> Result<(), ConfigError> {
         match (self.node_encoder.bias_heads(), attention) {
             (None, _) => Ok(()),
-            (Some(of_bias), Some(AttentionConfig::Softmax { heads })) if *heads == of_bias => {
+            (Some(of_bias), Some(AttentionConfig::Softmax { heads, .. })) if *heads == of_bias => {
                 Ok(())
             }
-            (Some(of_bias), Some(AttentionConfig::Softmax { heads })) => Err(ConfigError::new(
+            (Some(of_bias), Some(AttentionConfig::Softmax { heads, .. })) => Err(ConfigError::new(
                 "attention.heads",
                 format!("{heads}, but the attention bias has {of_bias}"),
             )),

@@ -121,7 +121,7 @@ fn compare_softmax(
     let nodes = tensor(outputs, "node_after_encoder");
     let node_ptr = node_ptr(ptr);
     let expected = unpad(&tensor(outputs, "layer_0_attn_raw_dense"), &node_ptr);
-    let config = AttentionConfig::Softmax { heads };
+    let config = AttentionConfig::softmax(heads);
     let layer = layer(&config, nodes.dim(1).unwrap(), weights);
     let fused = layer.forward(&nodes, &node_ptr, None, None).unwrap();
     assert_close(&fused, &expected, 2e-6, what);

@@ -46,7 +46,9 @@ pub use pair_attention::{
     pair_attention,
 };
 pub use residual_affine::residual_affine;
-pub use rotary::{RotaryPairs, RotationTable, rotation_table};
+pub use rotary::{
+    ColumnRotation, RotaryPairs, RotationTable, rotate, rotated_linear, rotation_table,
+};
 pub(crate) use segment::add_rows_at;
 pub use segment::{Reduction, segment_reduce, segment_softmax};
 pub use squared_distances::squared_distances;

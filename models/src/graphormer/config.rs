@@ -33,7 +33,7 @@ impl GraphormerConfig {
     /// The first option that rules it out.
     pub fn check(&self) -> Result<(), ConfigError> {
         check_sizes(&[("hidden_dim", self.hidden_dim), ("layers", self.layers)])?;
-        let attention = AttentionConfig::Softmax { heads: self.heads };
+        let attention = AttentionConfig::softmax(self.heads);
         let checked = attention.check(self.hidden_dim);
         checked.map_err(|invalid| ConfigError::new("heads", invalid.problem))?;
         self.input.check(self.hidden_dim)?;

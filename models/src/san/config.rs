@@ -42,7 +42,7 @@ impl SanConfig {
     /// The first option that rules it out.
     pub fn check(&self) -> Result<(), ConfigError> {
         check_sizes(&[("hidden_dim", self.hidden_dim), ("layers", self.layers)])?;
-        let heads = AttentionConfig::Softmax { heads: self.heads };
+        let heads = AttentionConfig::softmax(self.heads);
         let checked = heads.check(self.hidden_dim);
         checked.map_err(|invalid| ConfigError::new("heads", invalid.problem))?;
         self.input.check(self.hidden_dim)?;

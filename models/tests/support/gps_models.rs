@@ -132,7 +132,7 @@ fn any_attention(heads: usize) -> impl Strategy<Value = AttentionConfig> {
     let linear =
         feature_map.prop_map(move |feature_map| AttentionConfig::Linear { heads, feature_map });
     prop_oneof![
-        3 => Just(AttentionConfig::Softmax { heads }),
+        3 => Just(AttentionConfig::softmax(heads)),
         2 => performer,
         2 => big_bird,
         3 => linear,

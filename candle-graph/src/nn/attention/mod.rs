@@ -14,9 +14,9 @@ pub use big_bird::{BigBird, BigBirdLayout};
 pub use performer::Performer;
 pub use softmax::MultiHeadAttention;
 
-use super::{InvalidOption, Rotation};
+use super::{InvalidOption, RotaryModulation, Rotation};
 use crate::graph::Offsets;
-use crate::ops::Activation;
+use crate::ops::{Activation, LinearWeights, linear, rotated_linear};
 
 /// The kinds of attention among the nodes of a graph (the second half of `gt.layer_type` in
 /// GraphGPS).
@@ -28,6 +28,10 @@ pub enum AttentionConfig {
     Softmax {
         /// Number of heads, a divisor of the width (`gt.n_heads`).
         heads: usize,
+        /// Whether the maps to queries, keys and values and the map of what comes out have a bias
+        /// (`bias` of PyTorch's `MultiheadAttention`).
+        #[serde(default = "with_bias", skip_serializing_if = "is_true")]
+        use_bias: bool,
     },
     /// Linear attention with positive random features (`Performer`, FAVOR+).
     Performer {
@@ -93,15 +97,23 @@ impl AttentionConfig {
     /// The largest head and number of random features that are taken.
     const MAX_SIZE: usize = 1 << 16;
 
+    /// Softmax attention of `heads` heads, with biases in its maps.
+    pub fn softmax(heads: usize) -> Self {
+        Self::Softmax {
+            heads,
+            use_bias: with_bias(),
+        }
+    }
+
     /// Heads and width of a head of queries and keys, in attention of `width` columns.
     pub fn head_widths(&self, width: usize) -> (usize, usize) {
         match *self {
             Self::Performer {
                 heads, head_dim, ..
             } => (heads, head_dim),
-            Self::Softmax { heads } | Self::Linear { heads, .. } | Self::BigBird { heads, .. } => {
-                (heads, width.checked_div(heads).unwrap_or(0))
-            }
+            Self::Softmax { heads, .. }
+            | Self::Linear { heads, .. }
+            | Self::BigBird { heads, .. } => (heads, width.checked_div(heads).unwrap_or(0)),
         }
     }
 
@@ -125,7 +137,7 @@ impl AttentionConfig {
             )),
         };
         match self {
-            Self::Softmax { heads } => divides(*heads),
+            Self::Softmax { heads, .. } => divides(*heads),
             Self::Performer {
                 heads,
                 head_dim,
@@ -167,6 +179,15 @@ impl AttentionConfig {
     }
 }
 
+/// The default of PyTorch's `MultiheadAttention`.
+fn with_bias() -> bool {
+    true
+}
+
+fn is_true(value: &bool) -> bool {
+    *value
+}
+
 /// The default of `gt.bigbird.layer_norm_eps`.
 fn big_bird_norm_eps() -> f64 {
     1e-6
@@ -192,8 +213,8 @@ impl Attention {
     /// Numbers that do not fit each other, tensors that are missing or of another shape.
     pub fn new(config: &AttentionConfig, width: usize, vb: VarBuilder<'_>) -> Result<Self> {
         Ok(match config {
-            AttentionConfig::Softmax { heads } => {
-                Self::Softmax(MultiHeadAttention::new(width, *heads, vb)?)
+            AttentionConfig::Softmax { heads, use_bias } => {
+                Self::Softmax(MultiHeadAttention::new(width, *heads, *use_bias, vb)?)
             }
             AttentionConfig::Performer { .. } => {
                 Self::Performer(Performer::new(config, width, vb)?)
@@ -205,10 +226,12 @@ impl Attention {
 
     /// Node states `[nodes, width]` to the same shape; `node_ptr` are the nodes of every graph.
     /// `bias` `[pairs, heads]` is added to the logits of softmax attention, in the order of
-    /// [`PairLayout`](crate::graph::PairLayout). `rotation` turns queries and keys.
+    /// [`PairLayout`](crate::graph::PairLayout). `rotation` turns queries and keys, before their
+    /// bias is added to the logits.
     ///
     /// # Errors
-    /// Shapes that do not fit, a bias for a kind without logits of all pairs.
+    /// Shapes that do not fit, a bias for a kind without logits of all pairs, a rotation behind a
+    /// feature map that the kind does not have.
     pub fn forward(
         &self,
         nodes: &Tensor,
@@ -216,16 +239,48 @@ impl Attention {
         bias: Option<&Tensor>,
         rotation: Option<&Rotation>,
     ) -> Result<Tensor> {
-        if rotation.is_some() {
-            bail!("attention with a rotation");
-        }
         let name = match self {
-            Self::Softmax(layer) => return layer.forward(nodes, node_ptr, bias),
-            Self::Performer(layer) if bias.is_none() => return layer.forward(nodes, node_ptr),
-            Self::BigBird(layer) if bias.is_none() => return layer.forward(nodes, node_ptr),
+            Self::Softmax(layer) => return layer.forward(nodes, node_ptr, bias, rotation),
+            Self::Performer(layer) if bias.is_none() => {
+                return layer.forward(nodes, node_ptr, rotation);
+            }
+            Self::BigBird(layer) if bias.is_none() => {
+                return layer.forward(nodes, node_ptr, rotation);
+            }
             Self::Performer(_) => "Performer",
             Self::BigBird(_) => "BigBird",
         };
         bail!("{name} attention takes no bias of pairs: use softmax attention with it")
+    }
+}
+
+/// Queries, keys and values side by side, `[nodes, 3·inner]`, as a packed map of `heads` heads makes
+/// them; `rotation` turns queries and keys where they are made.
+fn packed_projection(
+    nodes: &Tensor,
+    in_proj: &LinearWeights,
+    heads: usize,
+    rotation: Option<&Rotation>,
+) -> Result<Tensor> {
+    match rotation {
+        None => linear(nodes, in_proj, Activation::Identity),
+        Some(rotation) => {
+            let inner = in_proj.out_dim() / 3;
+            let rotations = [
+                rotation.of_queries(0..inner, heads),
+                rotation.of_keys(inner..2 * inner, heads),
+            ];
+            rotated_linear(nodes, in_proj, &rotations)
+        }
+    }
+}
+
+/// Refuses a rotation of features for attention of the kind `name`.
+fn refuse_rotated_features(name: &str, rotation: Option<&Rotation>) -> Result<()> {
+    match rotation.map(|rotation| rotation.modulation) {
+        Some(RotaryModulation::AfterFeatures) => {
+            bail!("{name} attention does not rotate features: rotate queries and keys before them")
+        }
+        _ => Ok(()),
     }
 }

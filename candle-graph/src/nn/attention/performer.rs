@@ -3,9 +3,9 @@
 use candle_core::{Result, Tensor, bail};
 use candle_nn::VarBuilder;
 
-use super::AttentionConfig;
+use super::{AttentionConfig, packed_projection, refuse_rotated_features};
 use crate::graph::Offsets;
-use crate::nn::linear;
+use crate::nn::{Rotation, linear};
 use crate::ops::{
     self, Activation, FeatureMap, LinearAttentionInput, LinearWeights, linear_attention,
 };
@@ -69,12 +69,19 @@ impl Performer {
     }
 
     /// Node states `[nodes, width]` to the same shape; `node_ptr` are the nodes of every graph.
+    /// `rotation` turns queries and keys, heads · head_dim columns wide.
     ///
     /// # Errors
-    /// Shapes that do not fit.
-    pub fn forward(&self, nodes: &Tensor, node_ptr: &Offsets) -> Result<Tensor> {
+    /// Shapes that do not fit, a rotation behind the feature map.
+    pub fn forward(
+        &self,
+        nodes: &Tensor,
+        node_ptr: &Offsets,
+        rotation: Option<&Rotation>,
+    ) -> Result<Tensor> {
+        refuse_rotated_features("Performer", rotation)?;
         let inner = self.out_proj.in_dim();
-        let packed = ops::linear(nodes, &self.in_proj, Activation::Identity)?;
+        let packed = packed_projection(nodes, &self.in_proj, self.heads, rotation)?;
         let part = |i: usize| packed.narrow(1, i * inner, inner);
         let attended = linear_attention(LinearAttentionInput {
             query: &part(0)?,

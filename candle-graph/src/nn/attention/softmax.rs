@@ -3,8 +3,9 @@
 use candle_core::{Result, Tensor, bail};
 use candle_nn::VarBuilder;
 
+use super::{packed_projection, refuse_rotated_features};
 use crate::graph::Offsets;
-use crate::nn::linear;
+use crate::nn::{Rotation, linear, linear_no_bias};
 use crate::ops::{self, Activation, AttentionInput, LinearWeights, attention};
 
 /// Attention with queries, keys and values that are affine maps of the node states, and an affine
@@ -20,19 +21,24 @@ pub struct MultiHeadAttention {
 impl MultiHeadAttention {
     /// Loads `in_proj.weight` `[3·width, width]` and `in_proj.bias` `[3·width]` (first the
     /// queries, then the keys, then the values; PyTorch's `in_proj_weight` and `in_proj_bias`),
-    /// and `out_proj.weight` `[width, width]` and `out_proj.bias` `[width]`.
+    /// and `out_proj.weight` `[width, width]` and `out_proj.bias` `[width]`. Without `use_bias`
+    /// there are the two weights only.
     ///
     /// # Errors
     /// A width that the heads do not divide, tensors that are missing or of another shape.
-    pub fn new(width: usize, heads: usize, vb: VarBuilder<'_>) -> Result<Self> {
+    pub fn new(width: usize, heads: usize, use_bias: bool, vb: VarBuilder<'_>) -> Result<Self> {
         let packed = width.checked_mul(3).filter(|&packed| packed > 0);
         let (Some(packed), Some(0)) = (packed, width.checked_rem(heads)) else {
             bail!("attention: a width of {width} for {heads} heads");
         };
+        let map = |out, vb| match use_bias {
+            true => linear(width, out, vb),
+            false => linear_no_bias(width, out, vb),
+        };
         Ok(Self {
             heads,
-            in_proj: linear(width, packed, vb.pp("in_proj"))?,
-            out_proj: linear(width, width, vb.pp("out_proj"))?,
+            in_proj: map(packed, vb.pp("in_proj"))?,
+            out_proj: map(width, vb.pp("out_proj"))?,
         })
     }
 
@@ -43,18 +49,21 @@ impl MultiHeadAttention {
 
     /// Node states `[nodes, width]` to the same shape; `node_ptr` are the nodes of every graph,
     /// `bias` is added to the logits, `[pairs, heads]` in the order of
-    /// [`PairLayout`](crate::graph::PairLayout).
+    /// [`PairLayout`](crate::graph::PairLayout); `rotation` turns queries and keys.
     ///
     /// # Errors
-    /// Shapes that do not fit.
+    /// Shapes that do not fit, a rotation behind a feature map, which softmax attention does not
+    /// have.
     pub fn forward(
         &self,
         nodes: &Tensor,
         node_ptr: &Offsets,
         bias: Option<&Tensor>,
+        rotation: Option<&Rotation>,
     ) -> Result<Tensor> {
+        refuse_rotated_features("softmax", rotation)?;
         let width = self.out_proj.in_dim();
-        let packed = ops::linear(nodes, &self.in_proj, Activation::Identity)?;
+        let packed = packed_projection(nodes, &self.in_proj, self.heads, rotation)?;
         let part = |i: usize| packed.narrow(1, i * width, width);
         let attended = attention(AttentionInput {
             query: &part(0)?,
@@ -77,7 +86,7 @@ mod tests {
 
     use super::*;
 
-    fn layer(tensors: &[(&str, &[usize])]) -> Result<MultiHeadAttention> {
+    fn layer(use_bias: bool, tensors: &[(&str, &[usize])]) -> Result<MultiHeadAttention> {
         let tensors: HashMap<String, Tensor> = tensors
             .iter()
             .map(|&(name, shape)| {
@@ -85,36 +94,35 @@ mod tests {
                 tensor.map(|tensor| (name.to_owned(), tensor))
             })
             .collect::<Result<_>>()?;
-        MultiHeadAttention::new(
-            4,
-            2,
-            VarBuilder::from_tensors(tensors, DType::F32, &Device::Cpu),
-        )
+        let vb = VarBuilder::from_tensors(tensors, DType::F32, &Device::Cpu);
+        MultiHeadAttention::new(4, 2, use_bias, vb)
     }
 
     #[test]
     fn a_graph_of_one_node_sees_its_own_value() {
-        let layer = layer(&[
-            ("in_proj.weight", &[12, 4]),
-            ("in_proj.bias", &[12]),
-            ("out_proj.weight", &[4, 4]),
-            ("out_proj.bias", &[4]),
-        ])
-        .unwrap();
+        let weights: [(&str, &[usize]); 2] =
+            [("in_proj.weight", &[12, 4]), ("out_proj.weight", &[4, 4])];
+        let biases: [(&str, &[usize]); 2] = [("in_proj.bias", &[12]), ("out_proj.bias", &[4])];
         let node_ptr = Offsets::from_lengths([1, 1], &Device::Cpu).unwrap();
         let nodes = Tensor::new(&[[1f32, 2.0, 3.0, 6.0], [0.0, 0.0, 0.0, 4.0]], &Device::Cpu);
-        let found = layer.forward(&nodes.unwrap(), &node_ptr, None).unwrap();
-        // Every value is a quarter of the row's sum and of one, every output four of its quarters.
+        let nodes = nodes.unwrap();
+        // Every value is a quarter of the row's sum and of one, every output four of its quarters
+        // and one more.
+        let with_bias = layer(true, &[weights, biases].concat()).unwrap();
+        let found = with_bias.forward(&nodes, &node_ptr, None, None).unwrap();
         assert_eq!(found.to_vec2::<f32>().unwrap(), [[3.5f32; 4], [1.5; 4]]);
+        let without = layer(false, &weights).unwrap();
+        let found = without.forward(&nodes, &node_ptr, None, None).unwrap();
+        assert_eq!(found.to_vec2::<f32>().unwrap(), [[3.0f32; 4], [1.0; 4]]);
     }
 
     #[test]
     fn missing_tensors_and_odd_heads_are_named() {
-        let message = layer(&[("in_proj.weight", &[12, 4])]).unwrap_err();
+        let message = layer(true, &[("in_proj.weight", &[12, 4])]).unwrap_err();
         assert!(message.to_string().contains("in_proj.bias"), "{message}");
         let vb = || VarBuilder::zeros(DType::F32, &Device::Cpu);
         for heads in [0, 3] {
-            let message = MultiHeadAttention::new(4, heads, vb()).unwrap_err();
+            let message = MultiHeadAttention::new(4, heads, true, vb()).unwrap_err();
             let expected = format!("a width of 4 for {heads} heads");
             assert!(message.to_string().contains(&expected), "{message}");
         }

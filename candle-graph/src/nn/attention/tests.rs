@@ -98,7 +98,7 @@ fn close(found: &[Vec<f32>], expected: &[Vec<f32>]) -> bool {
 
 fn kinds() -> [AttentionConfig; 3] {
     [
-        AttentionConfig::Softmax { heads: 2 },
+        AttentionConfig::softmax(2),
         performer(),
         big_bird(BigBirdLayout::Graph),
     ]
@@ -221,7 +221,7 @@ fn a_bias_belongs_to_softmax_attention() {
             "{message}"
         );
     }
-    let config = AttentionConfig::Softmax { heads: 2 };
+    let config = AttentionConfig::softmax(2);
     let layer = load(&config, tensors(&config)).unwrap();
     assert!(
         layer

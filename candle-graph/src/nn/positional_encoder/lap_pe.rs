@@ -29,7 +29,7 @@ impl TransformerLayer {
         let norm = |name| layer_norm(width, NORM_EPS, vb.pp(name));
         let block = vb.pp("feed_forward");
         Ok(Self {
-            attention: MultiHeadAttention::new(width, heads, vb.pp("attention"))?,
+            attention: MultiHeadAttention::new(width, heads, true, vb.pp("attention"))?,
             norm_attention: norm("norm_attention")?,
             feed_forward: [
                 linear(width, FEED_FORWARD, block.pp("input"))?,
@@ -40,7 +40,7 @@ impl TransformerLayer {
     }
 
     fn forward(&self, x: &Tensor, sets: &Offsets) -> Result<Tensor> {
-        let attended = self.attention.forward(x, sets, None)?;
+        let attended = self.attention.forward(x, sets, None, None)?;
         let x = self.norm_attention.forward(&(x + attended)?)?;
         let [input, output] = &self.feed_forward;
         let hidden = ops::linear(&x, input, Activation::Relu)?;

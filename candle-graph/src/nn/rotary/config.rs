@@ -1,9 +1,13 @@
 //! The configuration of rotary encodings.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
-use crate::encodings::{EncodingRecipe, LapPe, Rotational};
-use crate::nn::{AttentionConfig, EigenvectorSet, InvalidOption};
+use crate::encodings::{EncodingPlan, EncodingRecipe, LapPe, Rotational};
+use crate::nn::{
+    AttentionConfig, EigenvectorSet, FeatureMapConfig, InvalidOption, PositionalEncoderConfig,
+};
 use crate::ops::RotaryPairs;
 
 /// Rotation of the queries and keys of all attention layers of a model (`gt.graphrope`).
@@ -71,6 +75,34 @@ impl RotationalFeaturesConfig {
             Self::LapPe { recipe, .. } => EncodingRecipe::LapPe(recipe.clone()),
         }
     }
+
+    fn check(&self) -> std::result::Result<(), InvalidOption> {
+        let of_encoder = match self {
+            Self::Raw { .. } => None,
+            Self::LapPe {
+                recipe,
+                dim,
+                set,
+                post_layers,
+                raw_norm,
+            } => PositionalEncoderConfig::LapPe {
+                recipe: recipe.clone(),
+                dim: *dim,
+                set: set.clone(),
+                post_layers: *post_layers,
+                raw_norm: *raw_norm,
+            }
+            .problem(),
+        };
+        let of_recipe = || {
+            let plan = EncodingPlan::new(vec![self.recipe()]);
+            plan.err().map(|error| error.to_string())
+        };
+        match of_encoder.or_else(of_recipe) {
+            Some(problem) => Err(InvalidOption::new("features", problem)),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Where linear attention with the feature map φ rotates (appendix B.2). Softmax attention has no φ
@@ -88,8 +120,8 @@ pub enum RotaryModulation {
 }
 
 impl RotaryConfig {
-    /// Checks that queries and keys of `attention` of `width` columns can be rotated in `layers`
-    /// layers.
+    /// Checks that queries and keys of `attention` of `width` columns, which can be built, can be
+    /// rotated in `layers` layers.
     ///
     /// # Errors
     /// What rules it out.
@@ -99,6 +131,8 @@ impl RotaryConfig {
         width: usize,
         layers: usize,
     ) -> std::result::Result<(), InvalidOption> {
+        self.features.check()?;
+        self.check_modulation(attention)?;
         let (heads, head_dim) = self.rotated_heads(attention, width);
         if self.pairs.count(heads, head_dim) == 0 {
             return Err(InvalidOption::new(
@@ -106,13 +140,30 @@ impl RotaryConfig {
                 format!("{heads} heads of width {head_dim} have no pair of columns to rotate"),
             ));
         }
-        if let Some(index) = self.layers.iter().flatten().find(|&&i| i >= layers) {
-            return Err(InvalidOption::new(
-                "layers",
-                format!("layer {index} of {layers}, which are numbered from 0"),
-            ));
+        match &self.layers {
+            Some(listed) => check_layers(listed, layers),
+            None => Ok(()),
         }
-        Ok(())
+    }
+
+    fn check_modulation(
+        &self,
+        attention: &AttentionConfig,
+    ) -> std::result::Result<(), InvalidOption> {
+        let problem = match (self.modulation, attention) {
+            (RotaryModulation::BeforeFeatures, _)
+            | (RotaryModulation::AfterFeatures, AttentionConfig::Linear { .. }) => return Ok(()),
+            (_, AttentionConfig::Performer { .. }) => {
+                "Performer attention does not rotate features"
+            }
+            (_, AttentionConfig::Softmax { .. } | AttentionConfig::BigBird { .. }) => {
+                "the logits of a softmax have no features to rotate"
+            }
+        };
+        Err(InvalidOption::new(
+            "modulation",
+            format!("{problem}: use `before_features`, or `linear` attention"),
+        ))
     }
 
     /// Heads and width of a head of what is rotated.
@@ -121,11 +172,36 @@ impl RotaryConfig {
         attention: &AttentionConfig,
         width: usize,
     ) -> (usize, usize) {
-        attention.head_widths(width)
+        match (self.modulation, attention) {
+            (
+                RotaryModulation::AfterFeatures,
+                AttentionConfig::Linear {
+                    heads,
+                    feature_map: FeatureMapConfig::PositiveRandom { features },
+                },
+            ) => (*heads, *features),
+            _ => attention.head_widths(width),
+        }
     }
 
     /// Whether layer `index` rotates.
     pub fn rotates(&self, index: usize) -> bool {
         (self.layers.as_ref()).is_none_or(|layers| layers.contains(&index))
     }
+}
+
+/// Checks that `listed` names some of `layers` layers, none of them twice.
+fn check_layers(listed: &[usize], layers: usize) -> std::result::Result<(), InvalidOption> {
+    let mut seen = BTreeSet::new();
+    let unknown = listed.iter().find(|&&index| index >= layers);
+    let again = listed.iter().find(|&&index| !seen.insert(index));
+    let problem = match (listed, unknown, again) {
+        ([], ..) => "no layer rotates: leave the rotation out".to_string(),
+        (_, Some(index), _) => {
+            format!("layer {index} of {layers}, which are numbered from 0")
+        }
+        (_, _, Some(index)) => format!("layer {index} is listed twice"),
+        _ => return Ok(()),
+    };
+    Err(InvalidOption::new("layers", problem))
 }

@@ -1,8 +1,12 @@
 //! Rotary encodings of graphs (WIRE): frequencies, and the coordinates that they turn into angles.
 
 mod config;
+#[cfg(test)]
+mod tests;
 
-use candle_core::{Result, Tensor};
+use std::ops::Range;
+
+use candle_core::{DType, Result, Tensor};
 use candle_nn::VarBuilder;
 
 use super::AttentionConfig;
@@ -10,7 +14,7 @@ use super::positional_encoder::LapPeEncoder;
 use crate::encodings::ROTATIONAL;
 use crate::error::Result as EngineResult;
 use crate::graph::GraphBatch;
-use crate::ops::{RotaryPairs, RotationTable, rotation_table};
+use crate::ops::{ColumnRotation, RotaryPairs, RotationTable, rotation_table};
 
 pub use config::{RotaryConfig, RotaryModulation, RotationalFeaturesConfig};
 
@@ -27,7 +31,27 @@ pub struct Rotation {
     pub modulation: RotaryModulation,
 }
 
-/// The frequencies Ω of one layer.
+impl Rotation {
+    /// The rotation of the queries, which are `columns` of a matrix, of `heads` heads.
+    pub(super) fn of_queries(&self, columns: Range<usize>, heads: usize) -> ColumnRotation<'_> {
+        ColumnRotation {
+            columns,
+            heads,
+            pairs: self.pairs,
+            table: &self.query,
+        }
+    }
+
+    /// The rotation of the keys, which are `columns` of a matrix, of `heads` heads.
+    pub(super) fn of_keys(&self, columns: Range<usize>, heads: usize) -> ColumnRotation<'_> {
+        ColumnRotation {
+            table: self.key.as_ref().unwrap_or(&self.query),
+            ..self.of_queries(columns, heads)
+        }
+    }
+}
+
+/// The frequencies Ω of one layer, or of all layers that share them.
 #[derive(Debug, Clone)]
 pub struct Rotary {
     query: Tensor,
@@ -61,15 +85,17 @@ impl Rotary {
         })
     }
 
-    /// The rotation for the coordinates `t` `[nodes, m]`.
+    /// The rotation by the angles `t·Ωᵀ` (radians), for the coordinates `t` `[nodes, m]`. Angles are
+    /// f32 at least, as those of half precision would be off by more than they tell nodes apart;
+    /// cosines and sines are of the type of the frequencies.
     ///
     /// # Errors
     /// Shapes that do not fit.
     pub fn rotation(&self, t: &Tensor) -> Result<Rotation> {
         Ok(Rotation {
-            query: rotation_table(t, &self.query)?,
+            query: table(t, &self.query)?,
             key: match &self.key {
-                Some(key) => Some(rotation_table(t, key)?),
+                Some(key) => Some(table(t, key)?),
                 None => None,
             },
             pairs: self.pairs,
@@ -78,7 +104,22 @@ impl Rotary {
     }
 }
 
-/// Makes the coordinates of the nodes of a batch.
+/// The table of `t·Ωᵀ` in the type of the frequencies.
+fn table(t: &Tensor, frequencies: &Tensor) -> Result<RotationTable> {
+    let dtype = frequencies.dtype();
+    let exact = match dtype {
+        DType::F64 => DType::F64,
+        _ => DType::F32,
+    };
+    let table = rotation_table(&t.to_dtype(exact)?, &frequencies.to_dtype(exact)?)?;
+    Ok(RotationTable {
+        cos: table.cos.to_dtype(dtype)?,
+        sin: table.sin.to_dtype(dtype)?,
+    })
+}
+
+/// Makes the coordinates of the nodes of a batch: those of the recipe as they are, or what LapPE's
+/// encoder learned to make of eigenvectors (LapRoPE).
 #[derive(Debug, Clone)]
 pub struct RotationalEncoder(Source);
 
@@ -89,8 +130,8 @@ enum Source {
 }
 
 impl RotationalEncoder {
-    /// Loads nothing for coordinates as they are, and for `lap_pe` what
-    /// [`NodeEncoder::new`](super::NodeEncoder::new) lists for LapPE.
+    /// Loads nothing for coordinates as they are. For LapPE's encoder, it loads what
+    /// [`NodeEncoder::new`](super::NodeEncoder::new) lists for LapPE, without a prefix of its own.
     ///
     /// # Errors
     /// Tensors that are missing or of another shape.
@@ -108,7 +149,7 @@ impl RotationalEncoder {
         }
     }
 
-    /// The coordinates `[nodes, m]`.
+    /// The coordinates `[nodes, m]`, m = [`RotationalFeaturesConfig::dim`].
     ///
     /// # Errors
     /// The batch carries no encoding of the recipe.

@@ -17,14 +17,30 @@ pub(super) fn linear(
     weights: &LinearWeights,
     activation: Activation,
 ) -> Result<Tensor> {
+    let arch = pulp::Arch::new();
+    map_blocks(x, weights, |_, out| {
+        simd::vectorize(
+            arch,
+            #[inline(always)]
+            || activation.apply(out),
+        );
+    })
+}
+
+/// `x·Wᵀ + b` in blocks of rows. `finish` gets the number of a block's first row and the block,
+/// while that is in cache. The shapes have been checked.
+pub(in crate::ops) fn map_blocks(
+    x: &Tensor,
+    weights: &LinearWeights,
+    finish: impl Fn(usize, &mut [f32]) + Sync,
+) -> Result<Tensor> {
     let x = x.contiguous()?;
     let (rows, width) = x.dims2()?;
     let prepared = weights.prepared()?;
     let n = prepared.rhs.n();
     let input = HostF32::new(&x)?;
     let mut out = vec![0.0f32; rows * n];
-    let arch = pulp::Arch::new();
-    let block = |input: &[f32], out: &mut [f32]| {
+    let block = |first: usize, input: &[f32], out: &mut [f32]| {
         let into = match &prepared.bias {
             Some(bias) => {
                 out.chunks_exact_mut(n)
@@ -34,21 +50,18 @@ pub(super) fn linear(
             None => Into::Replace,
         };
         matmul(input, &prepared.rhs, out, into);
-        simd::vectorize(
-            arch,
-            #[inline(always)]
-            || activation.apply(out),
-        );
+        finish(first, out);
     };
     if width == 0 || n == 0 {
         return Tensor::from_vec(out, (rows, n), &Device::Cpu);
     }
     if rows <= BLOCK {
-        block(&input, &mut out);
+        block(0, &input, &mut out);
     } else {
         out.par_chunks_mut(BLOCK * n)
             .zip(input.par_chunks(BLOCK * width))
-            .for_each(|(out, input)| block(input, out));
+            .enumerate()
+            .for_each(|(i, (out, input))| block(i * BLOCK, input, out));
     }
     Tensor::from_vec(out, (rows, n), &Device::Cpu)
 }

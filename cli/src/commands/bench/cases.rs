@@ -125,7 +125,7 @@ fn gps_zinc() -> ModelConfig {
             FeatureEncoderConfig::Embedding { tables: vec![4] },
         ),
         MessagePassingConfig::Gine { activation },
-        AttentionConfig::Softmax { heads: 4 },
+        AttentionConfig::softmax(4),
         OutputConfig {
             dim: 1,
             pooling: Pooling::Add,
@@ -151,7 +151,7 @@ fn gps_peptides() -> ModelConfig {
             activation: Activation::Relu,
             residual: true,
         },
-        AttentionConfig::Softmax { heads: 4 },
+        AttentionConfig::softmax(4),
         OutputConfig {
             dim: 10,
             pooling: Pooling::Mean,

@@ -117,7 +117,10 @@ fn gps(config: &GpsConfig) -> Option<Value> {
         _ => return None,
     };
     let (attention, heads) = match config.attention.as_ref()? {
-        AttentionConfig::Softmax { heads } => ("multihead", heads),
+        AttentionConfig::Softmax {
+            heads,
+            use_bias: true,
+        } => ("multihead", heads),
         AttentionConfig::Performer { heads, .. } => ("performer", heads),
         _ => return None,
     };

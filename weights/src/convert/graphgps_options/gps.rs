@@ -130,7 +130,7 @@ fn global_model(
         "None" => return Ok(None),
         "Transformer" | "BiasedTransformer" => {
             divides(options, heads, width)?;
-            AttentionConfig::Softmax { heads }
+            AttentionConfig::softmax(heads)
         }
         "Performer" => AttentionConfig::Performer {
             heads,

@@ -10,10 +10,13 @@ use candle_nn::ops::softmax;
 use serde::{Deserialize, Serialize};
 
 use self::blocks::KeyBlocks;
-use super::AttentionConfig;
+use super::{AttentionConfig, refuse_rotated_features};
 use crate::graph::Offsets;
-use crate::nn::{layer_norm, linear, linear_no_bias};
-use crate::ops::{self, Activation, AttentionInput, LayerNorm, LinearWeights, attention};
+use crate::nn::{Rotation, layer_norm, linear, linear_no_bias};
+use crate::ops::{
+    self, Activation, AttentionInput, ColumnRotation, LayerNorm, LinearWeights, attention,
+    rotated_linear,
+};
 
 /// The length that the blocks of BigBird are laid out for: which blocks are chosen at random, and
 /// which block is the last one, depends on it.
@@ -63,7 +66,8 @@ pub struct BigBird {
     feed_forward_norm: LayerNorm,
 }
 
-/// Queries, keys and values of all nodes and, as the last row, of padding: `[nodes + 1, width]`.
+/// Queries, keys and values of all nodes and, as the last row, zeros for padding, which no node
+/// sees: `[nodes + 1, width]`.
 struct Projected {
     query: Tensor,
     key: Tensor,
@@ -130,10 +134,17 @@ impl BigBird {
     }
 
     /// Node states `[nodes, width]` to the same shape; `node_ptr` are the nodes of every graph.
+    /// `rotation` turns queries and keys.
     ///
     /// # Errors
-    /// Shapes that do not fit.
-    pub fn forward(&self, nodes: &Tensor, node_ptr: &Offsets) -> Result<Tensor> {
+    /// Shapes that do not fit, a rotation behind a feature map, which BigBird does not have.
+    pub fn forward(
+        &self,
+        nodes: &Tensor,
+        node_ptr: &Offsets,
+        rotation: Option<&Rotation>,
+    ) -> Result<Tensor> {
+        refuse_rotated_features("BigBird", rotation)?;
         let (rows, width) = nodes.dims2()?;
         if rows != node_ptr.total() || width != self.query.in_dim() {
             bail!(
@@ -146,7 +157,7 @@ impl BigBird {
         if rows == 0 {
             return Ok(nodes.clone());
         }
-        let attended = self.attend(nodes, node_ptr)?;
+        let attended = self.attend(nodes, node_ptr, rotation)?;
         let attended = ops::linear(&attended, &self.out_proj, Activation::Identity)?;
         let x = self.attention_norm.forward(&(attended + nodes)?)?;
         let hidden = ops::linear(&x, &self.feed_forward.0, self.activation)?;
@@ -155,14 +166,26 @@ impl BigBird {
     }
 
     /// The attention itself.
-    fn attend(&self, nodes: &Tensor, node_ptr: &Offsets) -> Result<Tensor> {
-        let padding = nodes.narrow(0, 0, 1)?.zeros_like()?;
-        let padded = Tensor::cat(&[nodes, &padding], 0)?;
-        let project = |map| ops::linear(&padded, map, Activation::Identity);
+    fn attend(
+        &self,
+        nodes: &Tensor,
+        node_ptr: &Offsets,
+        rotation: Option<&Rotation>,
+    ) -> Result<Tensor> {
+        let project = |map, rotation: Option<ColumnRotation<'_>>| {
+            rotated_linear(nodes, map, rotation.as_slice())?.pad_with_zeros(0, 0, 1)
+        };
+        let columns = || 0..self.query.out_dim();
         let projected = Projected {
-            query: project(&self.query)?,
-            key: project(&self.key)?,
-            value: project(&self.value)?,
+            query: project(
+                &self.query,
+                rotation.map(|rotation| rotation.of_queries(columns(), self.heads)),
+            )?,
+            key: project(
+                &self.key,
+                rotation.map(|rotation| rotation.of_keys(columns(), self.heads)),
+            )?,
+            value: project(&self.value, None)?,
         };
 
         let mut by_blocks = BTreeMap::<usize, Vec<usize>>::new();
