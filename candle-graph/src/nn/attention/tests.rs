@@ -1,5 +1,7 @@
 //! What every kind of attention keeps, on random tensors.
 
+mod rotation;
+
 use std::collections::HashMap;
 
 use candle_core::{DType, Device, Var};
@@ -266,6 +268,25 @@ fn what_does_not_fit_is_named() {
         }
         refused(config, words);
     }
+}
+
+#[test]
+fn the_biases_of_softmax_attention_are_optional_and_there_by_default() {
+    let short = r#"{"kind":"softmax","heads":2}"#;
+    let config: AttentionConfig = serde_json::from_str(short).unwrap();
+    assert_eq!(config, AttentionConfig::softmax(2));
+    assert_eq!(serde_json::to_string(&config).unwrap(), short);
+    let without = AttentionConfig::Softmax {
+        heads: 2,
+        use_bias: false,
+    };
+    let text = serde_json::to_string(&without).unwrap();
+    assert_eq!(text, r#"{"kind":"softmax","heads":2,"use_bias":false}"#);
+    let read: AttentionConfig = serde_json::from_str(&text).unwrap();
+    assert_eq!(read, without);
+    let weights = tensors(&config).into_iter();
+    let weights = weights.filter(|(name, _)| name.ends_with("weight"));
+    load(&without, weights.collect()).unwrap();
 }
 
 #[test]
