@@ -34,6 +34,14 @@ pub enum Error {
     /// A batch cannot be formed from these graphs.
     #[error("batch: {0}")]
     Batch(String),
+    /// A batch has more ordered node pairs than can be numbered, and a model reads pairs.
+    #[error(
+        "the batch has {pairs} ordered node pairs, more than 32-bit indices can address: use smaller batches or graphs, or a model that does not read pairs"
+    )]
+    TooManyPairs {
+        /// The sum of n² over the graphs.
+        pairs: u64,
+    },
     /// A model asked a batch for an encoding that was not attached.
     #[error(
         "the batch carries no encoding `{name}`: compute the model's encoding plan and attach it first"

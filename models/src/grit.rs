@@ -258,7 +258,7 @@ impl Grit {
         let walks = batch.encoding(candle_graph::encodings::RRWP_PAIR)?;
         let reached = walks.ne(0f32)?.max(1)?.to_vec1::<u8>()?;
         let mut mask: Vec<bool> = reached.into_iter().map(|v| v != 0).collect();
-        for pair in batch.edge_and_own_pairs() {
+        for pair in batch.edge_and_own_pairs()? {
             if let Some(flag) = mask.get_mut(pair) {
                 *flag = true;
             }

@@ -236,7 +236,7 @@ proptest! {
             for layer in 0..model.config.layers {
                 let weights = &activations[&format!("layers.{layer}.attention.weights")];
                 let weights = weights.to_vec2::<f32>().unwrap();
-                for (graph, pairs) in graphs.iter().zip(batch.pair_ptr().ranges()) {
+                for (graph, pairs) in graphs.iter().zip(batch.pair_ptr().unwrap().ranges()) {
                     let n = graph.num_nodes();
                     let allowed = match model.config.attention.full {
                         true => vec![true; n * n],
@@ -295,7 +295,7 @@ proptest! {
         let logs = DegreeScaler::log_degrees(&batch).unwrap().to_vec2::<f32>().unwrap();
         let walks = batch.encoding(RRWP_PAIR).unwrap().to_vec2::<f32>().unwrap();
         for (g, graph) in graphs.iter().enumerate() {
-            let (nodes, pairs) = (batch.node_ptr().range(g), batch.pair_ptr().range(g));
+            let (nodes, pairs) = (batch.node_ptr().range(g), batch.pair_ptr().unwrap().range(g));
             let n = graph.num_nodes();
             let degree = |node: usize| {
                 let leaving = graph.edges().iter().filter(|e| e[0] as usize == node);

@@ -296,11 +296,12 @@ impl EncodingPlan {
             )));
         }
         for (name, level, width) in self.arrays() {
-            let rows_of = |g: usize| match level {
-                Level::Graph => 1,
-                Level::Node => batch.node_ptr().range(g).len(),
-                Level::Pair => batch.pair_ptr().range(g).len(),
+            let ptr = match level {
+                Level::Graph => None,
+                Level::Node => Some(batch.node_ptr()),
+                Level::Pair => Some(batch.pair_ptr()?),
             };
+            let rows_of = |g: usize| ptr.map_or(1, |ptr| ptr.range(g).len());
             let total: usize = (0..encodings.len()).map(rows_of).sum();
             let mut data = Vec::with_capacity(total * width);
             for (g, encoding) in encodings.iter().enumerate() {

@@ -103,7 +103,7 @@ pub struct GraphBatch {
     device: Device,
     pairs: PairLayout,
     edges: BatchEdges,
-    edge_pairs: Vec<u32>,
+    edge_pairs: OnceLock<Vec<u32>>,
     node_features: Option<BatchFeatures>,
     edge_features: Option<BatchFeatures>,
     out_degrees: Vec<u32>,
@@ -128,7 +128,7 @@ impl GraphBatch {
             return Err(Error::Batch("it needs at least one graph".to_string()));
         }
         let sizes = graphs.iter().map(|g| g.as_ref().num_nodes());
-        let pairs = PairLayout::new(&Offsets::from_lengths(sizes, device)?)?;
+        let pairs = PairLayout::new(&Offsets::from_lengths(sizes, device)?);
         Offsets::from_lengths(graphs.iter().map(|g| g.as_ref().num_edges()), device)?;
 
         let mut node_tables = Vec::with_capacity(graphs.len());
@@ -141,7 +141,7 @@ impl GraphBatch {
             out_degrees.extend(graph.as_ref().out_degrees());
         }
 
-        let (edges, edge_pairs) = sorted_edges(graphs, &pairs, device)?;
+        let edges = sorted_edges(graphs, pairs.node_ptr(), device)?;
         Ok(Self {
             device: device.clone(),
             node_features: concat_features(&node_tables, None, device)?,
@@ -149,7 +149,7 @@ impl GraphBatch {
             label_pairs: LabelPairs::collect(graphs, pairs.node_ptr().as_slice(), device)?,
             pairs,
             edges,
-            edge_pairs,
+            edge_pairs: OnceLock::new(),
             out_degrees,
             encodings: BTreeMap::new(),
             graph_tokens: false,
@@ -172,7 +172,10 @@ impl GraphBatch {
     }
 
     /// Number of ordered node pairs over all graphs.
-    pub fn num_pairs(&self) -> usize {
+    ///
+    /// # Errors
+    /// [`Error::TooManyPairs`] where 32-bit indices cannot address them.
+    pub fn num_pairs(&self) -> Result<usize> {
         self.pairs.num_pairs()
     }
 
@@ -182,7 +185,10 @@ impl GraphBatch {
     }
 
     /// Ordered pairs of every graph.
-    pub fn pair_ptr(&self) -> &Offsets {
+    ///
+    /// # Errors
+    /// As [`num_pairs`](Self::num_pairs).
+    pub fn pair_ptr(&self) -> Result<&Offsets> {
         self.pairs.pair_ptr()
     }
 
@@ -197,17 +203,30 @@ impl GraphBatch {
     }
 
     /// The row of the pair tensor that every edge falls on, in the order of [`edges`](Self::edges);
-    /// non-decreasing, repeated edges give repeated rows.
-    pub fn edge_pairs(&self) -> &[u32] {
-        &self.edge_pairs
+    /// non-decreasing, repeated edges give repeated rows. Made on first use and kept.
+    ///
+    /// # Errors
+    /// As [`num_pairs`](Self::num_pairs).
+    pub fn edge_pairs(&self) -> Result<&[u32]> {
+        match self.edge_pairs.get() {
+            Some(rows) => Ok(rows),
+            None => {
+                let made = self.pairs.rows_of(self.edges.adjacency())?;
+                Ok(self.edge_pairs.get_or_init(|| made))
+            }
+        }
     }
 
     /// The rows of the pair tensor of all edges, and of every node with itself; a row may come more
     /// than once.
-    pub fn edge_and_own_pairs(&self) -> impl Iterator<Item = usize> + '_ {
-        let blocks = self.node_ptr().lengths().zip(self.pair_ptr().ranges());
+    ///
+    /// # Errors
+    /// As [`num_pairs`](Self::num_pairs).
+    pub fn edge_and_own_pairs(&self) -> Result<impl Iterator<Item = usize> + '_> {
+        let blocks = self.node_ptr().lengths().zip(self.pair_ptr()?.ranges());
         let own = blocks.flat_map(|(nodes, block)| block.step_by(nodes + 1));
-        self.edge_pairs.iter().map(|&pair| pair as usize).chain(own)
+        let edges = self.edge_pairs()?.iter();
+        Ok(edges.map(|&pair| pair as usize).chain(own))
     }
 
     /// Node features, `[nodes, width]`, when the schema asks for them.
@@ -261,21 +280,18 @@ impl GraphBatch {
 /// Sorts the edges of all graphs by (target, source); equal edges keep their input order.
 fn sorted_edges<G: AsRef<Graph>>(
     graphs: &[G],
-    pairs: &PairLayout,
+    node_ptr: &Offsets,
     device: &Device,
-) -> Result<(BatchEdges, Vec<u32>)> {
+) -> Result<BatchEdges> {
     let total = graphs.iter().map(|g| g.as_ref().num_edges()).sum();
     let mut sources = Vec::with_capacity(total);
     let mut targets = Vec::with_capacity(total);
     let mut input_position = Vec::with_capacity(total);
-    let mut edge_pairs = Vec::with_capacity(total);
     let mut order = Vec::new();
-    for (g, graph) in graphs.iter().enumerate() {
+    for (graph, nodes) in graphs.iter().zip(node_ptr.ranges()) {
         let graph = graph.as_ref();
-        let first_node = pairs.node_ptr().as_slice()[g];
-        let first_pair = pairs.pair_ptr().as_slice()[g];
+        let first_node = nodes.start as u32;
         let first_edge = input_position.len() as u32;
-        let n = graph.num_nodes() as u32;
         let edges = graph.edges();
         order.clear();
         order.extend(0..edges.len() as u32);
@@ -288,12 +304,10 @@ fn sorted_edges<G: AsRef<Graph>>(
             sources.push(first_node + source);
             targets.push(first_node + target);
             input_position.push(first_edge + e);
-            edge_pairs.push(first_pair + target * n + source);
         }
     }
-    let adjacency = Adjacency::from_sorted(sources, targets, pairs.num_nodes(), device)?;
-    let edges = BatchEdges::new(adjacency, input_position);
-    Ok((edges, edge_pairs))
+    let adjacency = Adjacency::from_sorted(sources, targets, node_ptr.total(), device)?;
+    Ok(BatchEdges::new(adjacency, input_position))
 }
 
 /// One tensor from the tables of all graphs, rows reordered when `order` is given. The schema has

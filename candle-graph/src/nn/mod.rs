@@ -17,7 +17,6 @@ mod san_attention;
 
 pub use attention::{
     Attention, AttentionConfig, BigBird, BigBirdLayout, FeatureMapConfig, MultiHeadAttention,
-    Performer,
 };
 pub use degree_scaler::DegreeScaler;
 pub use feature_encoder::{FeatureEncoder, FeatureEncoderConfig};

@@ -43,7 +43,7 @@ impl RrwpEncoder {
     /// The batch carries no RRWP, or one of another shape.
     pub fn pairs(&self, edges: Option<&Tensor>, batch: &GraphBatch) -> EngineResult<Tensor> {
         let encoding = batch.encoding(RRWP_PAIR)?;
-        let expected = [batch.num_pairs(), self.pair.in_dim()];
+        let expected = [batch.num_pairs()?, self.pair.in_dim()];
         if encoding.dims() != expected {
             return Err(Error::Encoding(format!(
                 "`{RRWP_PAIR}` of shape {:?}, expected {expected:?}",
@@ -53,7 +53,7 @@ impl RrwpEncoder {
         let encoding = encoding.to_dtype(self.pair.weight().dtype())?;
         let pairs = linear(&encoding, &self.pair, Activation::Identity)?;
         Ok(match edges {
-            Some(edges) => add_rows_at(pairs, edges, batch.edge_pairs())?,
+            Some(edges) => add_rows_at(pairs, edges, batch.edge_pairs()?)?,
             None => pairs,
         })
     }

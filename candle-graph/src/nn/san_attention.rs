@@ -1,10 +1,11 @@
 //! Attention of the Spectral Attention Network: along edges, and along the pairs without an edge.
 
-use candle_core::{D, Result, Tensor, bail};
+use candle_core::{D, Error, Result, Tensor, bail};
 use candle_nn::VarBuilder;
 use serde::{Deserialize, Serialize};
 
 use super::linear_no_bias;
+use crate::error::Result as EngineResult;
 use crate::graph::GraphBatch;
 use crate::ops::{self, Activation, LinearWeights, Reduction, segment_reduce, segment_softmax};
 
@@ -181,9 +182,10 @@ impl SanAttention {
     ) -> Result<(Tensor, Option<Tensor>)> {
         let width = value.dim(1)?;
         let head_dim = width / self.heads;
-        let mask = others_mask(batch);
+        let mask = others_mask(batch).map_err(Error::wrap)?;
         let (mut sums, mut totals) = (Vec::new(), Vec::new());
-        for (nodes, pairs) in batch.node_ptr().ranges().zip(batch.pair_ptr().ranges()) {
+        let pair_ptr = batch.pair_ptr().map_err(Error::wrap)?;
+        for (nodes, pairs) in batch.node_ptr().ranges().zip(pair_ptr.ranges()) {
             let n = nodes.len();
             // [heads, n, head_dim]
             let rows = |x: &Tensor| {
@@ -228,12 +230,12 @@ impl SanAttention {
 }
 
 /// 1 for every ordered pair of different nodes without an edge, in the order of the pair layout.
-fn others_mask(batch: &GraphBatch) -> Vec<f32> {
-    let mut mask = vec![1.0; batch.num_pairs()];
-    for pair in batch.edge_and_own_pairs() {
+fn others_mask(batch: &GraphBatch) -> EngineResult<Vec<f32>> {
+    let mut mask = vec![1.0; batch.num_pairs()?];
+    for pair in batch.edge_and_own_pairs()? {
         if let Some(entry) = mask.get_mut(pair) {
             *entry = 0.0;
         }
     }
-    mask
+    Ok(mask)
 }

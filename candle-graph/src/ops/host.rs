@@ -83,9 +83,9 @@ pub(super) struct HostRows<'a> {
 }
 
 impl<'a> HostRows<'a> {
-    /// Whether [`new`](Self::new) takes a tensor of this layout.
+    /// Whether [`new`](Self::new) takes a tensor of this layout and gives rows that lie apart.
     pub(super) fn accepts(tensor: &Tensor) -> bool {
-        matches!(tensor.stride(), [_, 1])
+        matches!(tensor.stride(), &[stride, 1] if stride > 0)
     }
 
     /// `tensor` itself where [`new`](Self::new) takes it, otherwise a copy that it takes.

@@ -36,7 +36,7 @@ pub use attention::{AttentionInput, attention};
 pub use dispatch::{force_reference, reference_is_forced};
 pub use gated_sum::{GatedSumInput, GatedSumOutput, gated_sum};
 pub use linear::{LinearWeights, linear};
-pub use linear_attention::{FeatureMap, LinearAttentionInput, linear_attention};
+pub use linear_attention::{FeatureMap, FeatureRotation, LinearAttentionInput, linear_attention};
 pub use neighbour_softmax::neighbour_softmax;
 pub use neighbour_statistics::neighbour_statistics;
 pub use neighbour_sum::{NeighbourSumInput, neighbour_sum};

@@ -1,11 +1,13 @@
 //! Graph tokens: an additional node a graph.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use candle_core::Tensor;
 
 use super::{BatchEdges, GraphBatch};
 use crate::error::Result;
+use crate::graph::pairs::edges_into;
 use crate::graph::{Adjacency, Offsets, PairLayout};
 
 impl GraphBatch {
@@ -17,31 +19,25 @@ impl GraphBatch {
     /// join other nodes than they should; here they join the nodes that they always did.
     ///
     /// # Errors
-    /// More nodes or pairs than 32-bit indices can address.
+    /// More nodes than 32-bit indices can address.
     pub fn with_graph_tokens(&self) -> Result<Self> {
         let node_ptr = Offsets::from_lengths(
             self.node_ptr().lengths().map(|n| n.saturating_add(1)),
             &self.device,
         )?;
-        let pairs = PairLayout::new(&node_ptr)?;
+        let pairs = PairLayout::new(&node_ptr);
         let edges = self.edges.len();
         let (mut sources, mut targets) = (Vec::with_capacity(edges), Vec::with_capacity(edges));
-        let mut edge_pairs = Vec::with_capacity(edges);
         let mut out_degrees = Vec::with_capacity(pairs.num_nodes());
         let graphs = self.node_ptr().ranges().zip(node_ptr.ranges());
-        for ((before, after), block) in graphs.zip(pairs.pair_ptr().ranges()) {
+        for (before, after) in graphs {
             let shift = (after.start - before.start + 1) as u32;
-            let first = after.start as u32;
             out_degrees.push(0);
             out_degrees.extend_from_slice(&self.out_degrees[before.clone()]);
-            let of_graph = edge_range(self.edges.edge_ptr(), &before);
+            let of_graph = edges_into(self.edges.edge_ptr(), &before);
             for edge in of_graph {
-                let source = self.edges.sources()[edge] + shift;
-                let target = self.edges.targets()[edge] + shift;
-                sources.push(source);
-                targets.push(target);
-                let row = (target - first) * after.len() as u32 + (source - first);
-                edge_pairs.push(block.start as u32 + row);
+                sources.push(self.edges.sources()[edge] + shift);
+                targets.push(self.edges.targets()[edge] + shift);
             }
         }
         let adjacency = Adjacency::from_sorted(sources, targets, pairs.num_nodes(), &self.device)?;
@@ -49,7 +45,7 @@ impl GraphBatch {
             device: self.device.clone(),
             edges: BatchEdges::new(adjacency, self.edges.input_position.clone()),
             pairs,
-            edge_pairs,
+            edge_pairs: OnceLock::new(),
             node_features: None,
             edge_features: None,
             out_degrees,
@@ -80,12 +76,6 @@ impl GraphBatch {
     }
 }
 
-/// The edges into the nodes of `nodes`.
-fn edge_range(ptr: &Offsets, nodes: &std::ops::Range<usize>) -> std::ops::Range<usize> {
-    let ends = ptr.as_slice();
-    ends[nodes.start] as usize..ends[nodes.end] as usize
-}
-
 #[cfg(test)]
 mod tests {
     use candle_core::Device;
@@ -112,14 +102,17 @@ mod tests {
     fn tokens_stand_first_and_edges_join_the_nodes_that_they_did() {
         let tokens = batch().with_graph_tokens().unwrap();
         assert_eq!(tokens.node_ptr().as_slice(), [0, 3, 5, 9]);
-        assert_eq!(tokens.pair_ptr().as_slice(), [0, 9, 13, 29]);
+        assert_eq!(tokens.pair_ptr().unwrap().as_slice(), [0, 9, 13, 29]);
         assert_eq!(tokens.edges().targets(), [1, 2, 6, 7, 8]);
         assert_eq!(tokens.edges().sources(), [2, 1, 8, 7, 6]);
         let degrees: Vec<usize> = tokens.edges().edge_ptr().lengths().collect();
         assert_eq!(degrees, [0, 1, 1, 0, 0, 0, 1, 1, 1]);
         assert_eq!(tokens.out_degrees(), [0, 1, 1, 0, 0, 0, 1, 1, 1]);
         // Target · n + source within the graph, from the first pair of the graph.
-        assert_eq!(tokens.edge_pairs(), [5, 7, 13 + 7, 13 + 10, 13 + 13]);
+        assert_eq!(
+            tokens.edge_pairs().unwrap(),
+            [5, 7, 13 + 7, 13 + 10, 13 + 13]
+        );
         assert_eq!(
             tokens.edges().input_positions(),
             batch().edges().input_positions()

@@ -1,7 +1,7 @@
 //! Attention among all nodes of a graph: the kinds that GraphGPS puts beside message passing.
 
 mod big_bird;
-mod performer;
+mod linear;
 mod softmax;
 #[cfg(test)]
 mod tests;
@@ -11,7 +11,7 @@ use candle_nn::VarBuilder;
 use serde::{Deserialize, Serialize};
 
 pub use big_bird::{BigBird, BigBirdLayout};
-pub use performer::Performer;
+pub use linear::LinearAttention;
 pub use softmax::MultiHeadAttention;
 
 use super::{InvalidOption, RotaryModulation, Rotation};
@@ -199,15 +199,15 @@ fn big_bird_norm_eps() -> f64 {
 pub enum Attention {
     /// Every node sees every node, with optional biases of pairs.
     Softmax(MultiHeadAttention),
-    /// Linear attention with positive random features.
-    Performer(Performer),
+    /// Linear attention, the Performer among it.
+    Linear(LinearAttention),
     /// Block-sparse attention in a transformer layer of its own.
     BigBird(BigBird),
 }
 
 impl Attention {
     /// Loads the kind that `config` names for node states of `width` columns. The tensors are those
-    /// of [`MultiHeadAttention::new`], [`Performer::new`] or [`BigBird::new`].
+    /// of [`MultiHeadAttention::new`], [`LinearAttention::new`] or [`BigBird::new`].
     ///
     /// # Errors
     /// Numbers that do not fit each other, tensors that are missing or of another shape.
@@ -216,11 +216,10 @@ impl Attention {
             AttentionConfig::Softmax { heads, use_bias } => {
                 Self::Softmax(MultiHeadAttention::new(width, *heads, *use_bias, vb)?)
             }
-            AttentionConfig::Performer { .. } => {
-                Self::Performer(Performer::new(config, width, vb)?)
+            AttentionConfig::Performer { .. } | AttentionConfig::Linear { .. } => {
+                Self::Linear(LinearAttention::new(config, width, vb)?)
             }
             AttentionConfig::BigBird { .. } => Self::BigBird(BigBird::new(config, width, vb)?),
-            AttentionConfig::Linear { .. } => bail!("linear attention"),
         })
     }
 
@@ -241,13 +240,13 @@ impl Attention {
     ) -> Result<Tensor> {
         let name = match self {
             Self::Softmax(layer) => return layer.forward(nodes, node_ptr, bias, rotation),
-            Self::Performer(layer) if bias.is_none() => {
+            Self::Linear(layer) if bias.is_none() => {
                 return layer.forward(nodes, node_ptr, rotation);
             }
             Self::BigBird(layer) if bias.is_none() => {
                 return layer.forward(nodes, node_ptr, rotation);
             }
-            Self::Performer(_) => "Performer",
+            Self::Linear(layer) => layer.name(),
             Self::BigBird(_) => "BigBird",
         };
         bail!("{name} attention takes no bias of pairs: use softmax attention with it")

@@ -184,9 +184,9 @@ impl PathEdges {
             categories: self.categories(batch)?,
             unreachable: spatial_types as f32,
         };
-        let mut lengths = Vec::with_capacity(batch.num_pairs());
+        let mut lengths = Vec::with_capacity(batch.num_pairs()?);
         let mut rows = Vec::new();
-        let graphs = batch.node_ptr().lengths().zip(batch.pair_ptr().ranges());
+        let graphs = batch.node_ptr().lengths().zip(batch.pair_ptr()?.ranges());
         for (n, pairs) in graphs {
             for pair in pairs.clone() {
                 let before = rows.len();
@@ -199,7 +199,7 @@ impl PathEdges {
         let count = rows.len();
         if count == 0 {
             let (_, heads) = self.empty.dims2()?;
-            let shape = (batch.num_pairs(), heads);
+            let shape = (batch.num_pairs()?, heads);
             return Ok(self.empty.broadcast_as(shape)?.contiguous()?);
         }
         let rows = Tensor::from_vec(rows, count, batch.device())?;
@@ -211,7 +211,7 @@ impl PathEdges {
     /// The category of the edge on every pair, 0 where there is none; of repeated edges the last
     /// listed counts.
     fn categories(&self, batch: &GraphBatch) -> EngineResult<Vec<u32>> {
-        let mut of_pairs = vec![0; batch.num_pairs()];
+        let mut of_pairs = vec![0; batch.num_pairs()?];
         if batch.edges().is_empty() {
             return Ok(of_pairs);
         }
@@ -223,7 +223,7 @@ impl PathEdges {
             ));
         };
         let ids = ids.narrow(1, 0, 1)?.flatten_all()?.to_vec1::<u32>()?;
-        for (&pair, id) in batch.edge_pairs().iter().zip(ids) {
+        for (&pair, id) in batch.edge_pairs()?.iter().zip(ids) {
             if id as usize >= self.types {
                 return Err(Error::Encoding(format!(
                     "Graphormer's bias has {} edge types, but an edge has the category {id}",
@@ -279,23 +279,23 @@ impl Paths {
 /// The pair array called `name`, `[pairs, 1]`.
 fn pair_array<'a>(batch: &'a GraphBatch, name: &str) -> EngineResult<&'a Tensor> {
     let array = batch.encoding(name)?;
-    match array.dims() == [batch.num_pairs(), 1] {
+    let pairs = batch.num_pairs()?;
+    match array.dims() == [pairs, 1] {
         true => Ok(array),
         false => Err(Error::Encoding(format!(
-            "`{name}` of shape {:?}, expected [{}, 1]",
+            "`{name}` of shape {:?}, expected [{pairs}, 1]",
             array.dims(),
-            batch.num_pairs()
         ))),
     }
 }
 
 /// `bias` `[pairs without tokens, heads]` as the bias of the pairs of `tokens`, in which every pair
 /// with a token has the row `token`.
-fn with_token_pairs(token: &Tensor, bias: &Tensor, tokens: &GraphBatch) -> Result<Tensor> {
+fn with_token_pairs(token: &Tensor, bias: &Tensor, tokens: &GraphBatch) -> EngineResult<Tensor> {
     // Row 0 is the token.
-    let mut ids = vec![0u32; tokens.num_pairs()];
+    let mut ids = vec![0u32; tokens.num_pairs()?];
     let mut next = 0;
-    let graphs = tokens.node_ptr().lengths().zip(tokens.pair_ptr().ranges());
+    let graphs = tokens.node_ptr().lengths().zip(tokens.pair_ptr()?.ranges());
     for (n, pairs) in graphs {
         let pairs = ids.get_mut(pairs).unwrap_or_default();
         for target in pairs.chunks_exact_mut(n.max(1)).skip(1) {
@@ -305,6 +305,7 @@ fn with_token_pairs(token: &Tensor, bias: &Tensor, tokens: &GraphBatch) -> Resul
             }
         }
     }
-    let ids = Tensor::from_vec(ids, tokens.num_pairs(), bias.device())?;
-    Tensor::cat(&[token, bias], 0)?.index_select(&ids, 0)
+    let count = ids.len();
+    let ids = Tensor::from_vec(ids, count, bias.device())?;
+    Ok(Tensor::cat(&[token, bias], 0)?.index_select(&ids, 0)?)
 }

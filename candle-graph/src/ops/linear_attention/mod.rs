@@ -8,10 +8,11 @@ mod tests;
 use candle_core::{Result, Tensor, bail};
 
 use super::dispatch::fused_on_cpu;
+use super::{RotaryPairs, RotationTable};
 use crate::graph::Offsets;
 
 /// What goes into [`linear_attention`]; with N nodes and H heads whose queries and keys have width
-/// d, their values width v.
+/// d, their values width v, and F features a head.
 #[derive(Debug, Clone, Copy)]
 pub struct LinearAttentionInput<'a> {
     /// Queries, `[N, H·d]`, head by head.
@@ -26,6 +27,8 @@ pub struct LinearAttentionInput<'a> {
     pub heads: usize,
     /// The map φ from queries and keys to features.
     pub feature_map: FeatureMap<'a>,
+    /// Rotation of the features in the numerator.
+    pub rotation: Option<FeatureRotation<'a>>,
 }
 
 /// The map φ from a query or key x of width d to the features whose products are the weights of
@@ -41,6 +44,29 @@ pub enum FeatureMap<'a> {
         /// The random directions P, `[features, d]`, shared by the heads.
         projection: &'a Tensor,
     },
+    /// `relu(x) + eps`, of d features (the ReLU-Performer). A node none of whose features meets one
+    /// of a key, which only an `eps` of 0 allows, gets zeros.
+    Relu {
+        /// Added to every feature; finite and not negative.
+        eps: f64,
+    },
+    /// SGFormer's simple attention: `x / ‖X‖` with the Frobenius norm of all queries, or all keys,
+    /// of the graph, over nodes and heads, of d features (zeros where the norm is 0). Every node
+    /// gives itself the additional weight n, the number of nodes of its graph. A graph of one node
+    /// without a rotation keeps its value, which the formula has as its limit where its weights
+    /// cancel.
+    Simple,
+}
+
+/// Rotation of φ(Q) and φ(K) in the numerator alone, of which the denominator knows nothing.
+#[derive(Debug, Clone, Copy)]
+pub struct FeatureRotation<'a> {
+    /// The angles of the queries, `[N, pairs.count(H, F)]`.
+    pub query: &'a RotationTable,
+    /// The angles of the keys, of the same shape.
+    pub key: &'a RotationTable,
+    /// Which of the H·F features of a node make pairs.
+    pub pairs: RotaryPairs,
 }
 
 /// Added to every positive random feature, as in the official Performer.
@@ -58,15 +84,23 @@ struct HeadWidths {
 }
 
 /// Every node t attends to all nodes s of its graph, itself included, and to no other: for every
-/// head the result is `φ(Q_t)·Σ φ(K_s)⊗V_s / φ(Q_t)·Σ φ(K_s)`, `[N, H·v]`, head by head. Time and
-/// memory grow with the number of nodes, not of pairs.
+/// head the result is `φ(Q_t)·Σ φ(K_s)⊗V_s / φ(Q_t)·Σ φ(K_s)`, `[N, H·v]`, head by head; with a
+/// rotation R, `R_t φ(Q_t)·Σ R_s φ(K_s)⊗V_s` is the numerator. Where the denominator is 0, the result
+/// is zeros. Time and memory grow with the number of nodes, not of pairs.
 ///
 /// # Errors
 /// Shapes that do not fit each other.
 pub fn linear_attention(input: LinearAttentionInput<'_>) -> Result<Tensor> {
     let widths = check(&input)?;
-    let FeatureMap::PositiveRandom { projection } = input.feature_map;
-    if fused_on_cpu([input.query, input.key, input.value, projection]) {
+    let projection = match input.feature_map {
+        FeatureMap::PositiveRandom { projection } => Some(projection),
+        FeatureMap::Relu { .. } | FeatureMap::Simple => None,
+    };
+    let tables = (input.rotation.iter())
+        .flat_map(|rotation| [rotation.query, rotation.key])
+        .flat_map(|table| [&table.cos, &table.sin]);
+    let tensors = [input.query, input.key, input.value];
+    if fused_on_cpu(tensors.into_iter().chain(projection).chain(tables)) {
         cpu::forward(&input, widths)
     } else {
         reference::forward(&input, widths)
@@ -102,7 +136,27 @@ fn check(input: &LinearAttentionInput<'_>) -> Result<HeadWidths> {
                 projection.dims()
             ),
         },
+        FeatureMap::Relu { eps } if !(eps.is_finite() && eps >= 0.0) => {
+            bail!(
+                "linear attention: {eps} is added to features; it must be finite and not negative"
+            )
+        }
+        FeatureMap::Relu { .. } | FeatureMap::Simple => query,
     };
+    if let Some(rotation) = &input.rotation {
+        let pairs = rotation.pairs.count(heads, features);
+        for (name, table) in [("queries", rotation.query), ("keys", rotation.key)] {
+            for angles in [&table.cos, &table.sin] {
+                if pairs == 0 || angles.dims() != [nodes, pairs] {
+                    bail!(
+                        "linear attention: a rotation of {name} of shape {:?}, expected \
+                         [{nodes}, {pairs}] for {heads} heads with {features} features",
+                        angles.dims()
+                    );
+                }
+            }
+        }
+    }
     Ok(HeadWidths {
         query,
         value,

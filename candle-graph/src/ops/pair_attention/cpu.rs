@@ -8,7 +8,7 @@ mod prepared;
 use std::cell::RefCell;
 use std::sync::{Mutex, PoisonError};
 
-use candle_core::{CpuStorage, Device, InplaceOp1, Layout, Result, Tensor, bail};
+use candle_core::{CpuStorage, Device, Error, InplaceOp1, Layout, Result, Tensor, bail};
 use rayon::prelude::*;
 
 use super::{PairAttentionInput, PairAttentionOutput, PairAttentionWeights, PairOutput};
@@ -123,8 +123,9 @@ pub(super) fn forward(
         attention,
         update,
     };
-    let run = |rows: Rows<'_>| run(&shared, input.layout, input.mask, rows, with_weights);
-    let pairs = input.layout.num_pairs();
+    let pairs = input.layout.num_pairs().map_err(Error::wrap)?;
+    let weighed = if with_weights { pairs } else { 0 };
+    let run = |rows: Rows<'_>| run(&shared, input.layout, input.mask, rows, weighed);
     let width = weights.edge.in_dim();
 
     let (results, pair) = if update.is_none() {
@@ -195,7 +196,7 @@ fn run(
     layout: &PairLayout,
     mask: Option<&[bool]>,
     rows: Rows<'_>,
-    with_weights: bool,
+    weighed: usize,
 ) -> Results {
     let heads = shared.heads;
     let width = heads * shared.head_dim;
@@ -203,14 +204,7 @@ fn run(
     let nodes = layout.num_nodes();
     let mut results = Results {
         value: vec![0.0; nodes * width],
-        weights: vec![
-            0.0;
-            if with_weights {
-                layout.num_pairs() * heads
-            } else {
-                0
-            }
-        ],
+        weights: vec![0.0; weighed * heads],
     };
     let mut edge = match &shared.attention.edge_value {
         Some(_) => vec![0.0; nodes * width],
@@ -249,9 +243,9 @@ fn run(
                         true => &mut [],
                         false => take(&mut edge_rest, targets * width),
                     },
-                    weights: match with_weights {
-                        true => take(&mut weights_rest, pairs * heads),
-                        false => &mut [],
+                    weights: match weights_rest.is_empty() {
+                        true => &mut [],
+                        false => take(&mut weights_rest, pairs * heads),
                     },
                     mask: mask_rest.map(|rest| &rest[..pairs]),
                 });

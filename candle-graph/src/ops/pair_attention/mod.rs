@@ -8,7 +8,7 @@ mod tests;
 
 use std::sync::{Arc, OnceLock};
 
-use candle_core::{Result, Tensor, bail};
+use candle_core::{Error, Result, Tensor, bail};
 
 use super::dispatch::fused_on_cpu;
 use super::{Activation, Affine, LayerNorm, LinearWeights};
@@ -212,7 +212,8 @@ pub fn pair_attention(
     with_weights: bool,
 ) -> Result<PairAttentionOutput> {
     let width = weights.width();
-    let (nodes, pairs) = (input.layout.num_nodes(), input.layout.num_pairs());
+    let nodes = input.layout.num_nodes();
+    let pairs = input.layout.num_pairs().map_err(Error::wrap)?;
     for (name, tensor, rows, columns) in [
         ("query", input.query, nodes, width),
         ("key", input.key, nodes, width),

@@ -1,6 +1,6 @@
 //! Pair attention in plain candle tensors.
 
-use candle_core::{Result, Tensor};
+use candle_core::{Error, Result, Tensor};
 
 use super::{PairAttentionInput, PairAttentionOutput, PairAttentionWeights, PairUpdate};
 use crate::ops::segment::{Reduction, segment_reduce, segment_softmax};
@@ -14,7 +14,7 @@ pub(super) fn forward(
 ) -> Result<PairAttentionOutput> {
     let (heads, head_dim, width) = (weights.heads, weights.head_dim, weights.width());
     let layout = input.layout;
-    let pairs = layout.num_pairs();
+    let pairs = layout.num_pairs().map_err(Error::wrap)?;
     let (source, target) = (layout.source_ids()?, layout.target_ids()?);
     let by_target = layout.by_target()?;
 
