@@ -575,6 +575,35 @@ fn pairs_to_score_are_given_to_their_graphs() {
 }
 
 #[test]
+fn coordinates_of_a_batch_are_given_to_their_graphs() {
+    let values = [0.5f32, 1.5, 2.5, 3.5, 4.5];
+    let t = |shape: &[usize]| reals("t", shape, &values[..shape.iter().product()]);
+    let graphs = read_all(batch_with(&[t(&[5, 1])]), Format::SafetensorsBatch);
+    let of_graph = |values: &[f32]| Some(Features::float(1, values.to_vec()));
+    assert_eq!(
+        graphs[0].rotational_features().cloned(),
+        of_graph(&values[..3])
+    );
+    assert_eq!(
+        graphs[1].rotational_features().cloned(),
+        of_graph(&values[3..])
+    );
+    let graphs = read_all(batch_with(&[]), Format::SafetensorsBatch);
+    assert!(graphs.iter().all(|g| g.rotational_features().is_none()));
+    refuse(
+        batch_with(&[t(&[4])]),
+        Format::SafetensorsBatch,
+        &["t: 4 rows for 5 nodes"],
+    );
+    let nan = reals("t", &[5], &[0.0, 0.0, f32::NAN, 0.0, 0.0]);
+    refuse(
+        batch_with(&[nan]),
+        Format::SafetensorsBatch,
+        &["t: value NaN at row 2"],
+    );
+}
+
+#[test]
 fn bad_pairs_of_batches_are_named() {
     let refuse_pairs = |shape: &[usize], index: &[i64], words: &[&str]| {
         let tensor = ints("edge_index_labeled", shape, index);

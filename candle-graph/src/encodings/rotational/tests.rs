@@ -315,6 +315,14 @@ fn recipes_are_read_as_they_are_written() {
         read(default).unwrap(),
         plan(&wave(&[0.1], LaplacianNorm::None))
     );
+    assert_ne!(
+        wave(&[0.1], LaplacianNorm::None),
+        wave(&[0.1], LaplacianNorm::Sym)
+    );
+    assert_ne!(
+        wave(&[0.1], LaplacianNorm::None),
+        wave(&[0.2], LaplacianNorm::None)
+    );
     let unknown = r#"[{"kind":"rotational","from":"wave","scales":[0.1],"norm":"sym"}]"#;
     assert!(read(unknown).is_err());
 }
