@@ -178,7 +178,7 @@ impl WireBenchmark {
                 heads,
                 feature_map: FeatureMapConfig::Relu { eps: 1e-3 },
             },
-            WireAttention::Softmax => AttentionConfig::Softmax { heads },
+            WireAttention::Softmax => AttentionConfig::softmax(heads),
             WireAttention::BigBird => AttentionConfig::BigBird {
                 heads,
                 block_size: 3,

@@ -16,7 +16,8 @@ mod rrwp;
 mod san_attention;
 
 pub use attention::{
-    Attention, AttentionConfig, BigBird, BigBirdLayout, FeatureMapConfig, MultiHeadAttention,
+    Attention, AttentionConfig, BigBird, BigBirdLayout, FeatureMapConfig, LinearAttention,
+    MultiHeadAttention,
 };
 pub use degree_scaler::DegreeScaler;
 pub use feature_encoder::{FeatureEncoder, FeatureEncoderConfig};

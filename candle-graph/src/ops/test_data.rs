@@ -64,7 +64,7 @@ pub(super) const WIDTHS: [usize; 6] = [1, 7, 12, 52, 64, 96];
 
 /// `found` differs from `expected` by at most `tolerance`, relative for values above 1.
 #[track_caller]
-pub(super) fn assert_close(found: &Tensor, expected: &Tensor, tolerance: f32) {
+pub(crate) fn assert_close(found: &Tensor, expected: &Tensor, tolerance: f32) {
     assert_eq!(found.dims(), expected.dims());
     let values = |t: &Tensor| t.flatten_all().unwrap().to_vec1::<f32>().unwrap();
     for (at, (x, y)) in values(found).into_iter().zip(values(expected)).enumerate() {

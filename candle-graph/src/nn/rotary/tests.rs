@@ -223,6 +223,7 @@ fn learned_coordinates_are_those_of_lap_pe() {
         raw_norm,
     };
     let node_encoder = NodeEncoderConfig {
+        prepend: None,
         features: FeatureEncoderConfig::None,
         positional: vec![positional],
     };

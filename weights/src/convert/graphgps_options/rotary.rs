@@ -23,7 +23,7 @@ pub(super) fn rotary_attention(
                 "the released GraphRoPE attention has its padding mask inverted, so that the nodes \
                  of a graph attend to padding only; here they attend to the nodes of their graph",
             );
-            AttentionConfig::Softmax { heads }
+            AttentionConfig::softmax(heads)
         }
         "Linear" => {
             let head_dim = width / heads;

@@ -31,7 +31,10 @@ pub(in crate::convert) fn transformer_config(sizes: &Sizes<'_>) -> Result<Transf
             rotary_attention(options, heads, hidden_dim)?,
             rotary(options)?,
         ),
-        "Multihead" => (AttentionConfig::Softmax { heads }, None),
+        "Multihead" => {
+            let use_bias = false;
+            (AttentionConfig::Softmax { heads, use_bias }, None)
+        }
         other => {
             return Err(options.refuse(
                 option,
