@@ -322,7 +322,7 @@ pub(crate) struct BenchArgs {
     /// Only cases whose name contains this text
     #[arg(long)]
     pub(crate) case: Option<String>,
-    /// Timed runs of each case, after one that does not count
+    /// Timed runs of each case, after one that does not count; fewer where they take half a minute
     #[arg(long, default_value_t = 9)]
     pub(crate) runs: usize,
     /// Run the reference operations instead of the fused ones

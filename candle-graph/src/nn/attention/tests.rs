@@ -9,6 +9,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::ops::test_data::randn;
+use crate::ops::{FeatureMap, LinearAttentionInput, RotaryPairs, RotationTable, linear_attention};
 
 const WIDTH: usize = 6;
 
@@ -17,6 +18,13 @@ fn performer() -> AttentionConfig {
         heads: 3,
         head_dim: 5,
         features: 11,
+    }
+}
+
+fn linear(feature_map: FeatureMapConfig) -> AttentionConfig {
+    AttentionConfig::Linear {
+        heads: 2,
+        feature_map,
     }
 }
 
@@ -66,6 +74,14 @@ fn tensors(config: &AttentionConfig) -> HashMap<String, Tensor> {
             ("out_proj.bias".to_owned(), random(&[WIDTH])),
         ]),
     };
+    if let AttentionConfig::Linear {
+        heads,
+        feature_map: FeatureMapConfig::PositiveRandom { features },
+    } = config
+    {
+        let projection = random(&[*features, WIDTH / heads]);
+        tensors.insert("projection".to_owned(), projection);
+    }
     if matches!(config, AttentionConfig::BigBird { .. }) {
         for norm in ["attention_norm", "feed_forward_norm"] {
             tensors.insert(format!("{norm}.weight"), random(&[WIDTH]));
@@ -98,11 +114,14 @@ fn close(found: &[Vec<f32>], expected: &[Vec<f32>]) -> bool {
             .all(|(x, y)| (x - y).abs() <= 1e-4 * y.abs().max(1.0))
 }
 
-fn kinds() -> [AttentionConfig; 3] {
+fn kinds() -> [AttentionConfig; 6] {
     [
         AttentionConfig::softmax(2),
         performer(),
         big_bird(BigBirdLayout::Graph),
+        linear(FeatureMapConfig::PositiveRandom { features: 7 }),
+        linear(FeatureMapConfig::Relu { eps: 1e-3 }),
+        linear(FeatureMapConfig::Simple),
     ]
 }
 
@@ -214,6 +233,7 @@ fn a_bias_belongs_to_softmax_attention() {
     for (config, name) in [
         (performer(), "Performer"),
         (big_bird(BigBirdLayout::Graph), "BigBird"),
+        (linear(FeatureMapConfig::Simple), "linear"),
     ] {
         let layer = load(&config, tensors(&config)).unwrap();
         let message = layer.forward(&nodes, &node_ptr(&[2]), Some(&bias), None);
@@ -257,6 +277,11 @@ fn what_does_not_fit_is_named() {
         };
         refused(config, "Performer attention: a width of 6");
     }
+    let config = AttentionConfig::Linear {
+        heads: 4,
+        feature_map: FeatureMapConfig::Simple,
+    };
+    refused(config, "linear attention: a width of 6 for 4 heads");
     for (number, words) in [(0, "blocks of 0 nodes"), (1, "for 4 heads")] {
         let mut config = big_bird(BigBirdLayout::Graph);
         if let AttentionConfig::BigBird {
@@ -287,6 +312,87 @@ fn the_biases_of_softmax_attention_are_optional_and_there_by_default() {
     let weights = tensors(&config).into_iter();
     let weights = weights.filter(|(name, _)| name.ends_with("weight"));
     load(&without, weights.collect()).unwrap();
+}
+
+#[test]
+fn linear_attention_is_its_maps_around_the_operation() {
+    for config in kinds() {
+        let AttentionConfig::Linear { heads, feature_map } = &config else {
+            continue;
+        };
+        let tensors = tensors(&config);
+        let nodes = random(&[7, WIDTH]);
+        let found = run(&load(&config, tensors.clone()).unwrap(), &nodes, &[4, 3]);
+        let map = |x: &Tensor, name: &str| {
+            let weight = tensors[&format!("{name}.weight")].t().unwrap();
+            let product = x.matmul(&weight).unwrap();
+            product
+                .broadcast_add(&tensors[&format!("{name}.bias")])
+                .unwrap()
+        };
+        let packed = map(&nodes, "in_proj");
+        let part = |i: usize| packed.narrow(1, i * WIDTH, WIDTH).unwrap();
+        let attended = linear_attention(LinearAttentionInput {
+            query: &part(0),
+            key: &part(1),
+            value: &part(2),
+            node_ptr: &node_ptr(&[4, 3]),
+            heads: *heads,
+            feature_map: match feature_map {
+                FeatureMapConfig::PositiveRandom { .. } => FeatureMap::PositiveRandom {
+                    projection: &tensors["projection"],
+                },
+                FeatureMapConfig::Relu { eps } => FeatureMap::Relu { eps: *eps },
+                FeatureMapConfig::Simple => FeatureMap::Simple,
+            },
+            rotation: None,
+        });
+        let expected = map(&attended.unwrap(), "out_proj").to_vec2().unwrap();
+        assert!(close(&found, &expected), "{config:?}");
+    }
+}
+
+#[test]
+fn a_rotation_behind_the_feature_map_turns_the_features() {
+    // Two heads of 3 features, or of 7 random ones.
+    for (feature_map, features) in [
+        (FeatureMapConfig::Relu { eps: 1e-3 }, 3),
+        (FeatureMapConfig::Simple, 3),
+        (FeatureMapConfig::PositiveRandom { features: 7 }, 7),
+    ] {
+        let config = linear(feature_map);
+        let layer = load(&config, tensors(&config)).unwrap();
+        let nodes = random(&[5, WIDTH]);
+        let forward = |angles: &Tensor, separate: Option<&Tensor>| {
+            let table = |angles: &Tensor| RotationTable {
+                cos: angles.cos().unwrap(),
+                sin: angles.sin().unwrap(),
+            };
+            let rotation = Rotation {
+                query: table(angles),
+                key: separate.map(table),
+                pairs: RotaryPairs::PerHead,
+                modulation: RotaryModulation::AfterFeatures,
+            };
+            let found = layer.forward(&nodes, &node_ptr(&[5]), None, Some(&rotation));
+            found.unwrap().to_vec2::<f32>().unwrap()
+        };
+        let pairs = RotaryPairs::PerHead.count(2, features);
+        let angles = random(&[5, pairs]);
+        let turned = forward(&angles, None);
+        // Differences of angles count, and nothing else.
+        let shifted = (&angles + 0.7).unwrap();
+        assert!(close(&forward(&shifted, None), &turned), "{config:?}");
+        assert!(
+            close(&forward(&angles, Some(&angles)), &turned),
+            "{config:?}"
+        );
+        assert!(
+            !close(&forward(&angles, Some(&shifted)), &turned),
+            "{config:?}"
+        );
+        assert!(!close(&run(&layer, &nodes, &[5]), &turned), "{config:?}");
+    }
 }
 
 #[test]

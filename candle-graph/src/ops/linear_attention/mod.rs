@@ -38,8 +38,9 @@ pub struct LinearAttentionInput<'a> {
 pub enum FeatureMap<'a> {
     /// Positive random features of the softmax kernel (FAVOR+ of the Performer):
     /// `exp(P·x·d^-¼ − ‖x‖²/(2√d) − c) + 10⁻⁴`. The stabiliser c is the largest element of `P·x·d^-¼`:
-    /// of the same node for a query, over all nodes of the graph for a key, head by head. The factor
-    /// 1/√features of the literature cancels and is left out.
+    /// of the same node for a query, over all nodes of the graph for a key; head by head, or over all
+    /// heads where a rotation has pairs of features of two heads. The factor 1/√features of the
+    /// literature cancels and is left out.
     PositiveRandom {
         /// The random directions P, `[features, d]`, shared by the heads.
         projection: &'a Tensor,
@@ -67,6 +68,14 @@ pub struct FeatureRotation<'a> {
     pub key: &'a RotationTable,
     /// Which of the H·F features of a node make pairs.
     pub pairs: RotaryPairs,
+}
+
+impl LinearAttentionInput<'_> {
+    /// Whether a pair of features may lie in two heads, so that these have one scale.
+    fn pairs_straddle(&self, widths: HeadWidths) -> bool {
+        let pairs = self.rotation.as_ref().map(|rotation| rotation.pairs);
+        pairs == Some(RotaryPairs::FullWidth) && !widths.features.is_multiple_of(2)
+    }
 }
 
 /// Added to every positive random feature, as in the official Performer.

@@ -5,7 +5,7 @@ use candle_core::{D, Result, Tensor};
 
 use super::{FEATURE_EPS, FeatureMap, HeadWidths, LinearAttentionInput};
 use crate::ops::by_size::{by_size, restore_order};
-use crate::ops::{RotaryPairs, RotationTable};
+use crate::ops::{RotaryPairs, RotationTable, rotate};
 
 pub(super) fn forward(input: &LinearAttentionInput<'_>, widths: HeadWidths) -> Result<Tensor> {
     let heads = input.heads;
@@ -29,13 +29,14 @@ pub(super) fn forward(input: &LinearAttentionInput<'_>, widths: HeadWidths) -> R
                     .transpose(1, 2)?
                     .contiguous()
             };
-            let query = features(&by_head(&query, widths.query)?, input.feature_map, false)?;
-            let key = features(&by_head(&key, widths.query)?, input.feature_map, true)?;
+            let features =
+                |x: &Tensor, of_keys: bool| features(&by_head(x, widths.query)?, input, of_keys);
+            let (query, key) = (features(&query, false)?, features(&key, true)?);
             let value = by_head(&value, widths.value)?;
             let rotated = match &input.rotation {
                 Some(rotation) => {
                     let rotate = |features: &Tensor, table: &RotationTable| {
-                        rotate(features, table, rotation.pairs, &rows)
+                        rotated(features, table, rotation.pairs, &rows)
                     };
                     let query = rotate(&query, rotation.query)?;
                     Some((query, rotate(&key, rotation.key)?))
@@ -58,36 +59,42 @@ pub(super) fn forward(input: &LinearAttentionInput<'_>, widths: HeadWidths) -> R
 }
 
 /// φ of `[graphs, heads, nodes, d]`, but for factors that cancel.
-fn features(x: &Tensor, feature_map: FeatureMap<'_>, of_keys: bool) -> Result<Tensor> {
-    match feature_map {
-        FeatureMap::PositiveRandom { projection } => positive_random(x, projection, of_keys),
-        FeatureMap::Relu { eps } => relu(x, eps, of_keys),
+fn features(x: &Tensor, input: &LinearAttentionInput<'_>, over: Over) -> Result<Tensor> {
+    match input.feature_map {
+        FeatureMap::PositiveRandom { projection } => {
+            let projected = project(x, projection)?;
+            let half_square = (x.sqr()?.sum_keepdim(D::Minus1)? * (0.5 * root(x)?.powi(2)))?;
+            // The stabiliser cancels, but for what is added to the features: no gradient belongs to
+            // it.
+            let largest = largest(&projected, over)?;
+            projected
+                .broadcast_sub(&half_square)?
+                .broadcast_sub(&largest)?
+                .exp()?
+                + FEATURE_EPS
+        }
+        FeatureMap::Relu { eps } => {
+            let features = (x.relu()? + eps)?;
+            // Divided by its largest element, which cancels and keeps products in range.
+            let largest = largest(&features, over)?;
+            features.broadcast_div(&one_where_zero(&largest)?)
+        }
         FeatureMap::Simple => normalised(x),
     }
 }
 
-fn positive_random(x: &Tensor, projection: &Tensor, of_keys: bool) -> Result<Tensor> {
-    let (graphs, heads, nodes, width) = x.dims4()?;
-    let root = (width as f64).powf(-0.25);
-    let projected = (x * root)?
-        .reshape((graphs * heads * nodes, width))?
-        .matmul(&projection.t()?)?
-        .reshape((graphs, heads, nodes, ()))?;
-    let half_square = (x.sqr()?.sum_keepdim(D::Minus1)? * (0.5 * root * root))?;
-    // The stabiliser cancels, but for what is added to the features: no gradient belongs to it.
-    let largest = largest(&projected, of_keys)?;
-    projected
-        .broadcast_sub(&half_square)?
-        .broadcast_sub(&largest)?
-        .exp()?
-        + FEATURE_EPS
+/// d^-¼ of `[_, _, _, d]`.
+fn root(x: &Tensor) -> Result<f64> {
+    Ok((x.dim(D::Minus1)? as f64).powf(-0.25))
 }
 
-/// `relu(x) + eps`, divided by its largest element, which cancels and keeps products in range.
-fn relu(x: &Tensor, eps: f64, of_keys: bool) -> Result<Tensor> {
-    let features = (x.relu()? + eps)?;
-    let largest = largest(&features, of_keys)?;
-    features.broadcast_div(&one_where_zero(&largest)?)
+/// `P·x·d^-¼`.
+fn project(x: &Tensor, projection: &Tensor) -> Result<Tensor> {
+    let (graphs, heads, nodes, width) = x.dims4()?;
+    (x * root(x)?)?
+        .reshape((graphs * heads * nodes, width))?
+        .matmul(&projection.t()?)?
+        .reshape((graphs, heads, nodes, ()))
 }
 
 /// `x` by its norm over everything that belongs to a graph.
@@ -100,13 +107,23 @@ fn normalised(x: &Tensor) -> Result<Tensor> {
     scaled.broadcast_div(&norm)?.reshape(x.shape())
 }
 
-/// The largest element over the features of a node and, for keys, over the nodes, without gradients.
-fn largest(features: &Tensor, of_keys: bool) -> Result<Tensor> {
-    let of_rows = features.detach().max_keepdim(D::Minus1)?;
-    match of_keys {
-        true => of_rows.max_keepdim(2),
-        false => Ok(of_rows),
+/// What a largest element is taken over, beside the features.
+#[derive(Debug, Clone, Copy)]
+struct Over {
+    heads: bool,
+    nodes: bool,
+}
+
+/// The largest element, without gradients.
+fn largest(features: &Tensor, over: Over) -> Result<Tensor> {
+    let mut largest = features.detach().max_keepdim(D::Minus1)?;
+    if over.nodes {
+        largest = largest.max_keepdim(2)?;
     }
+    if over.heads {
+        largest = largest.max_keepdim(1)?;
+    }
+    Ok(largest)
 }
 
 /// `x` with 1 for 0, to divide by.
@@ -121,7 +138,7 @@ fn zeros_of(x: &Tensor) -> Result<Tensor> {
 
 /// The features `[graphs, heads, nodes, features]` of the nodes `rows` in pairs turned by their
 /// angles.
-fn rotate(
+fn rotated(
     features: &Tensor,
     table: &RotationTable,
     pairs: RotaryPairs,
@@ -129,30 +146,13 @@ fn rotate(
 ) -> Result<Tensor> {
     let (graphs, heads, nodes, count) = features.dims4()?;
     let by_node = features.transpose(1, 2)?.contiguous()?;
-    // Pairs lie within groups of columns.
-    let (groups, width) = match pairs {
-        RotaryPairs::FullWidth => (1, heads * count),
-        RotaryPairs::SharedByHeads | RotaryPairs::PerHead => (heads, count),
+    let by_node = by_node.reshape((graphs * nodes, heads * count))?;
+    let table = RotationTable {
+        cos: table.cos.index_select(rows, 0)?,
+        sin: table.sin.index_select(rows, 0)?,
     };
-    let of_group = width / 2;
-    let x = by_node.reshape((graphs * nodes, groups, width))?;
-    let paired = (x.narrow(2, 0, 2 * of_group)?).reshape((graphs * nodes, groups, of_group, 2))?;
-    let (first, second) = (paired.narrow(3, 0, 1)?, paired.narrow(3, 1, 1)?);
-    let angles = |angles: &Tensor| {
-        let angles = angles.index_select(rows, 0)?;
-        angles.reshape((graphs * nodes, (), of_group, 1))
-    };
-    let (cos, sin) = (angles(&table.cos)?, angles(&table.sin)?);
-    let turned = [
-        (first.broadcast_mul(&cos)? - second.broadcast_mul(&sin)?)?,
-        (first.broadcast_mul(&sin)? + second.broadcast_mul(&cos)?)?,
-    ];
-    let turned = Tensor::cat(&turned, 3)?.reshape((graphs * nodes, groups, 2 * of_group))?;
-    let all = match width - 2 * of_group {
-        0 => turned,
-        left => Tensor::cat(&[turned, x.narrow(2, 2 * of_group, left)?], 2)?,
-    };
-    all.reshape((graphs, nodes, heads, count))?
+    rotate(&by_node, &table, pairs, heads)?
+        .reshape((graphs, nodes, heads, count))?
         .transpose(1, 2)?
         .contiguous()
 }

@@ -1,16 +1,18 @@
 //! What is timed: the models of the papers' benchmarks and their encodings.
 
-use candle_graph::encodings::{EigvecNorm, EncodingRecipe, LapPe, Rrwp, Rwse};
+use candle_graph::encodings::{EigvecNorm, EncodingRecipe, LapPe, Rotational, Rrwp, Rwse};
 use candle_graph::nn::{
-    AttentionConfig, EigenvectorSet, FeatureEncoderConfig, HeadConfig, KernelEncoder,
-    MessagePassingConfig, NodeEncoderConfig, Pooling, PositionalEncoderConfig,
+    AttentionConfig, EigenvectorSet, FeatureEncoderConfig, FeatureMapConfig, HeadConfig,
+    KernelEncoder, MessagePassingConfig, NodeEncoderConfig, Pooling, PositionalEncoderConfig,
+    RotaryConfig, RotaryModulation, RotationalFeaturesConfig,
 };
-use candle_graph::ops::Activation;
+use candle_graph::ops::{Activation, RotaryPairs};
 use candle_graph::spectral::LaplacianNorm;
 use candle_graph_models::ModelConfig;
 use candle_graph_models::gps::{GpsConfig, GpsNorm};
 use candle_graph_models::grit::{GritAttentionConfig, GritConfig};
 use candle_graph_models::sections::{InputConfig, OutputConfig};
+use candle_graph_models::wire_benchmarks::{WireAttention, WireBenchmark, WireDataset};
 
 /// One thing to time.
 pub(super) struct Case {
@@ -50,7 +52,8 @@ pub(super) fn all() -> Vec<Case> {
         })
     };
     let (gps_zinc, gps_peptides, gps_malnet) = (gps_zinc(), gps_peptides(), gps_malnet());
-    vec![
+    let wire_linear = wire_linear();
+    let mut cases = vec![
         forward("grit-zinc forward, batch 1", &zinc, &[23]),
         forward("grit-zinc forward, batch 32", &zinc, &molecules),
         forward("grit-peptides forward, batch 1", &peptides, &[150]),
@@ -78,7 +81,24 @@ pub(super) fn all() -> Vec<Case> {
             EncodingRecipe::LapPe(lap_pe(10)),
             &[1400],
         ),
-    ]
+        forward("wire-linear forward, 1000 nodes", &wire_linear, &[1000]),
+        forward("wire-linear forward, 10^4 nodes", &wire_linear, &[10_000]),
+        forward("wire-linear forward, 10^5 nodes", &wire_linear, &[100_000]),
+        forward(
+            "wire-linear forward, 10^6 nodes",
+            &wire_linear,
+            &[1_000_000],
+        ),
+    ];
+    let malnet = WireBenchmark::all().find(|benchmark| {
+        benchmark.dataset() == WireDataset::MalNetTiny
+            && benchmark.attention() == WireAttention::Performer
+    });
+    if let Some(malnet) = malnet {
+        let name = "wire-malnet forward, 1400 nodes";
+        cases.push(forward(name, &malnet.config(), &[1400]));
+    }
+    cases
 }
 
 /// Categories of OGB's nine atom and three bond features.
@@ -112,7 +132,7 @@ fn lap_pe_encoder(dim: usize) -> PositionalEncoderConfig {
 /// GraphGPS as on ZINC (`zinc-GPS+RWSE.yaml`).
 fn gps_zinc() -> ModelConfig {
     let activation = Activation::Relu;
-    gps(
+    ModelConfig::Gps(gps(
         (64, 10),
         input(
             FeatureEncoderConfig::Embedding { tables: vec![28] },
@@ -131,12 +151,12 @@ fn gps_zinc() -> ModelConfig {
             pooling: Pooling::Add,
             head: HeadConfig::SanGraph { activation },
         },
-    )
+    ))
 }
 
 /// GraphGPS as on Peptides-func (`peptides-func-GPS.yaml`).
 fn gps_peptides() -> ModelConfig {
-    gps(
+    ModelConfig::Gps(gps(
         (96, 4),
         input(
             FeatureEncoderConfig::Embedding {
@@ -157,12 +177,12 @@ fn gps_peptides() -> ModelConfig {
             pooling: Pooling::Mean,
             head: HeadConfig::Graph { layers: 1 },
         },
-    )
+    ))
 }
 
 /// GraphGPS as on MalNet-Tiny (`malnettiny-GPS.yaml`).
 fn gps_malnet() -> ModelConfig {
-    gps(
+    ModelConfig::Gps(gps(
         (64, 5),
         input(
             FeatureEncoderConfig::Linear { width: 5 },
@@ -183,7 +203,46 @@ fn gps_malnet() -> ModelConfig {
             pooling: Pooling::Max,
             head: HeadConfig::Graph { layers: 3 },
         },
-    )
+    ))
+}
+
+/// A network whose time and memory grow with the nodes and edges alone: 4 layers of width 64 with
+/// GINE and ReLU linear attention of 4 heads, rotated by three given coordinates.
+fn wire_linear() -> ModelConfig {
+    let activation = Activation::Relu;
+    let mut input = input(
+        FeatureEncoderConfig::Linear { width: 5 },
+        lap_pe_encoder(16),
+        FeatureEncoderConfig::Dummy,
+    );
+    input.node_encoder.positional.clear();
+    let config = gps(
+        (64, 4),
+        input,
+        MessagePassingConfig::Gine { activation },
+        AttentionConfig::Linear {
+            heads: 4,
+            feature_map: FeatureMapConfig::Relu { eps: 1e-3 },
+        },
+        OutputConfig {
+            dim: 5,
+            pooling: Pooling::Mean,
+            head: HeadConfig::Graph { layers: 3 },
+        },
+    );
+    ModelConfig::Gps(GpsConfig {
+        rotary: Some(RotaryConfig {
+            features: RotationalFeaturesConfig::Raw {
+                recipe: Rotational::Given { dim: 3 },
+            },
+            pairs: RotaryPairs::FullWidth,
+            separate_keys: false,
+            share_layers: false,
+            layers: None,
+            modulation: RotaryModulation::BeforeFeatures,
+        }),
+        ..config
+    })
 }
 
 fn input(
@@ -211,8 +270,8 @@ fn gps(
     local: MessagePassingConfig,
     attention: AttentionConfig,
     output: OutputConfig,
-) -> ModelConfig {
-    ModelConfig::Gps(GpsConfig {
+) -> GpsConfig {
+    GpsConfig {
         hidden_dim,
         layers,
         input,
@@ -222,7 +281,7 @@ fn gps(
         norm: GpsNorm::Batch,
         activation: Activation::Relu,
         output,
-    })
+    }
 }
 
 fn grit(

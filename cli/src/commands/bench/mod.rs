@@ -4,10 +4,10 @@ mod cases;
 mod peer;
 mod random;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use candle_graph::encodings::{EncodingPlan, GraphEncoding};
+use candle_graph::encodings::{EncodingPlan, EncodingRecipe, GraphEncoding, Rotational};
 use candle_graph::graph::{Graph, InputSchema};
 use candle_graph::ops::force_reference;
 use candle_graph_models::{Predictor, Want};
@@ -19,6 +19,9 @@ use crate::console;
 use cases::{Case, Work};
 use peer::PeerFigures;
 
+/// A case that has taken so long is not run again.
+const LONGEST: Duration = Duration::from_secs(30);
+
 /// What one case took.
 #[derive(Debug, Serialize)]
 struct Figures {
@@ -29,6 +32,7 @@ struct Figures {
     path: &'static str,
     milliseconds_min: f64,
     milliseconds_median: f64,
+    microseconds_per_node: f64,
     graphs_per_second: f64,
     peak_memory_mb: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -78,8 +82,8 @@ fn json(all: &[Figures]) -> Result<String> {
 
 fn table(all: &[Figures], with_peer: bool) -> String {
     let mut text = format!(
-        "{:32} {:>9} {:>10} {:>10} {:>10} {:>12} {:>9}",
-        "case", "path", "pairs", "ms min", "ms median", "graphs/s", "peak MB"
+        "{:32} {:>9} {:>8} {:>10} {:>10} {:>8} {:>12} {:>9}",
+        "case", "path", "nodes", "ms min", "ms median", "us/node", "graphs/s", "peak MB"
     );
     if with_peer {
         text += &format!(" {:>10} {:>8}", "peer ms", "ratio");
@@ -90,8 +94,14 @@ fn table(all: &[Figures], with_peer: bool) -> String {
             .peak_memory_mb
             .map_or("-".to_string(), |mb| format!("{mb:.0}"));
         text += &format!(
-            "{:32} {:>9} {:>10} {:>10.3} {:>10.3} {:>12.1} {peak:>9}",
-            f.case, f.path, f.pairs, f.milliseconds_min, f.milliseconds_median, f.graphs_per_second,
+            "{:32} {:>9} {:>8} {:>10.3} {:>10.3} {:>8.3} {:>12.1} {peak:>9}",
+            f.case,
+            f.path,
+            f.nodes,
+            f.milliseconds_min,
+            f.milliseconds_median,
+            f.microseconds_per_node,
+            f.graphs_per_second,
         );
         if let Some(peer) = &f.peer {
             text += &format!(" {:>10.3} {:>7.1}x", peer.milliseconds_median, peer.ratio);
@@ -109,8 +119,14 @@ fn time(case: &Case, args: &BenchArgs) -> Result<(Vec<Graph>, Figures)> {
     match &case.work {
         Work::Forward(config) => {
             let predictor = random::model(config)?;
-            let graphs = random::graphs(&config.input_schema(), &case.sizes)?;
-            let encodings = predictor.model().encoding_plan().compute_all(&graphs, 0)?;
+            let mut graphs = random::graphs(&config.input_schema(), &case.sizes)?;
+            let plan = predictor.model().encoding_plan();
+            for recipe in plan.recipes() {
+                if let EncodingRecipe::Rotational(Rotational::Given { dim }) = recipe {
+                    graphs = random::with_coordinates(graphs, *dim)?;
+                }
+            }
+            let encodings = plan.compute_all(&graphs, 0)?;
             let figures = measure(case.name, &graphs, args, || {
                 forward_once(&predictor, &graphs, &encodings)
             })?;
@@ -145,7 +161,11 @@ fn measure(
 ) -> Result<Figures> {
     reset_peak_memory();
     let mut milliseconds = Vec::new();
+    let begin = Instant::now();
     for run in 0..=args.runs.max(1) {
+        if run > 1 && begin.elapsed() > LONGEST {
+            break;
+        }
         let start = Instant::now();
         match args.reference {
             true => force_reference(&mut step)?,
@@ -160,14 +180,16 @@ fn measure(
         .get(milliseconds.len() / 2)
         .context("no run was timed")?;
     let minimum = *milliseconds.first().context("no run was timed")?;
+    let nodes: usize = graphs.iter().map(Graph::num_nodes).sum();
     Ok(Figures {
         case: name.to_string(),
         graphs: graphs.len(),
-        nodes: graphs.iter().map(Graph::num_nodes).sum(),
+        nodes,
         pairs: graphs.iter().map(Graph::num_pairs).sum(),
         path: if args.reference { "reference" } else { "fused" },
         milliseconds_min: minimum,
         milliseconds_median: median,
+        microseconds_per_node: median * 1e3 / nodes as f64,
         graphs_per_second: graphs.len() as f64 * 1e3 / median,
         peak_memory_mb: peak_memory_mb(),
         peer: None,

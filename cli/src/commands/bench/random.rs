@@ -40,6 +40,20 @@ pub(super) fn graphs(schema: &InputSchema, sizes: &[usize]) -> Result<Vec<Graph>
         .collect()
 }
 
+/// The same graphs with `dim` coordinates a node.
+pub(super) fn with_coordinates(graphs: Vec<Graph>, dim: usize) -> Result<Vec<Graph>> {
+    let mut random = Random(11);
+    graphs
+        .into_iter()
+        .map(|graph| {
+            let values = (0..graph.num_nodes() * dim)
+                .map(|_| random.unit())
+                .collect();
+            Ok(graph.with_rotational_features(Features::float(dim, values))?)
+        })
+        .collect()
+}
+
 fn features(schema: &FeatureSchema, rows: usize, random: &mut Random) -> Option<Features> {
     match schema {
         FeatureSchema::Categorical { tables }

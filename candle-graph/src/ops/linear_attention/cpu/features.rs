@@ -90,10 +90,11 @@ pub(super) fn project(
 }
 
 /// Makes the features of the keys of `block`, `[nodes, stride]`, relative to the level of `sums`,
-/// which rises with them, and adds them to its features.
+/// which rises with them, and adds them to its features. Heads that are worked on together, among
+/// which `head` is, have one level.
 pub(super) fn of_keys(
     block: &Range<usize>,
-    head: usize,
+    (head, together): (usize, &Range<usize>),
     graph: &GraphScale,
     shared: &Shared<'_>,
     sums: &mut Sums,
@@ -130,7 +131,9 @@ pub(super) fn of_keys(
                     block_sums[shared.widths.features..].fill(0.0);
                 }
                 Map::Relu { eps } => {
-                    let of_rows = keys().take(block.len()).map(|key| highest(&key[..width]));
+                    let of_group = part(&shared.key, block, together.start, width);
+                    let of_group = of_group.chunks(shared.key.stride()).take(block.len());
+                    let of_rows = of_group.map(|key| highest(&key[..together.len() * width]));
                     let largest = of_rows.fold(0.0, f32::max) + eps;
                     let level = (exponent(largest) as f32).max(sums.level);
                     sums.raise(level, &shared.map);
@@ -152,12 +155,57 @@ pub(super) fn of_keys(
     );
 }
 
-/// Makes the features of the queries of `block`, `[nodes, stride]`, each row but for a factor that
-/// cancels, and their products with `sums`, the denominators.
+/// Starts the features of the queries of `block`, `[nodes, stride]`, and raises the level of every
+/// node to that of its features.
+pub(super) fn prepare_queries(
+    block: &Range<usize>,
+    head: usize,
+    shared: &Shared<'_>,
+    rows: &mut [f32],
+    levels: &mut [f32],
+) {
+    let width = shared.widths.query;
+    match &shared.map {
+        Map::PositiveRandom { directions } => {
+            project(&shared.query, block, head, directions, shared, rows);
+            simd::vectorize(
+                pulp::Arch::new(),
+                #[inline(always)]
+                || {
+                    let rows = rows.chunks_exact(shared.stride);
+                    for (row, level) in rows.zip(levels.iter_mut()) {
+                        *level = level.max(maximum(row));
+                    }
+                },
+            );
+        }
+        Map::Relu { eps } => {
+            let queries = part(&shared.query, block, head, width);
+            simd::vectorize(
+                pulp::Arch::new(),
+                #[inline(always)]
+                || {
+                    let queries = queries.chunks(shared.query.stride()).take(block.len());
+                    for (query, level) in queries.zip(levels.iter_mut()) {
+                        let largest = highest(&query[..width]).max(0.0) + eps;
+                        *level = level.max(exponent(largest) as f32);
+                    }
+                },
+            );
+        }
+        Map::Simple => {}
+    }
+}
+
+/// Makes the features of the queries of `block` relative to `levels`, and so each row but for a
+/// factor that cancels, from what [`prepare_queries`] left; and their products with `sums`, the
+/// denominators.
+#[allow(clippy::too_many_arguments)]
 pub(super) fn of_queries(
     block: &Range<usize>,
     head: usize,
     graph: &GraphScale,
+    levels: &[f32],
     sums: &[f32],
     shared: &Shared<'_>,
     rows: &mut [f32],
@@ -165,28 +213,23 @@ pub(super) fn of_queries(
 ) {
     let (width, stride) = (shared.widths.query, shared.stride);
     let queries = part(&shared.query, block, head, width);
-    if let Map::PositiveRandom { directions } = &shared.map {
-        project(&shared.query, block, head, directions, shared, rows);
-    }
     simd::vectorize(
         pulp::Arch::new(),
         #[inline(always)]
         || {
             let queries = queries.chunks(shared.query.stride());
             let of_rows = rows.chunks_exact_mut(stride).zip(queries);
-            for ((row, query), denominator) in of_rows.zip(denominators.iter_mut()) {
+            let results = levels.iter().zip(denominators.iter_mut());
+            for ((row, query), (&level, denominator)) in of_rows.zip(results) {
                 let query = &query[..width];
                 match &shared.map {
                     Map::PositiveRandom { .. } => {
-                        let offset = half_square(query) + maximum(row);
+                        let offset = half_square(query) + level;
                         for feature in row.iter_mut() {
                             *feature = simd::exp(*feature - offset) + EPS;
                         }
                     }
-                    Map::Relu { eps } => {
-                        let factor = power(-exponent(highest(query).max(0.0) + eps));
-                        rectify(query, *eps, factor, row);
-                    }
+                    Map::Relu { eps } => rectify(query, *eps, power(-level as i32), row),
                     Map::Simple => multiply(query, graph.factors[0], row),
                 }
                 // The filling of the sums is zeros.

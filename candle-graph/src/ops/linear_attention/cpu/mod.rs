@@ -19,7 +19,6 @@ use self::features::Map;
 use self::rotation::Tables;
 use self::sums::{GraphScale, Statistics, Sums};
 use super::{FeatureMap, HeadWidths, LinearAttentionInput};
-use crate::ops::RotaryPairs;
 use crate::ops::host::{HostF32, HostRows};
 use crate::ops::matmul::{Into, View, matmul_views};
 use crate::ops::node_blocks::split_rows;
@@ -83,6 +82,8 @@ struct Scratch {
     rotated: Vec<f32>,
     /// Denominators of a block of nodes, `[BLOCK]` a head.
     denominators: Vec<f32>,
+    /// What the features of every query of a block are relative to, `[BLOCK]`.
+    levels: Vec<f32>,
     /// Sum of the features of a block, `[stride]`.
     block_sums: Vec<f32>,
     /// Sum of the values of a block, `[v]`.
@@ -100,6 +101,7 @@ impl Scratch {
             features: vec![0.0; rows * shared.stride],
             rotated: vec![0.0; rotated],
             denominators: vec![0.0; rows],
+            levels: vec![0.0; BLOCK],
             block_sums: vec![0.0; shared.stride],
             block_values: vec![0.0; shared.widths.value],
         }
@@ -145,8 +147,6 @@ pub(super) fn forward(input: &LinearAttentionInput<'_>, widths: HeadWidths) -> R
         Some(rotation) => Some(rotation::readable(rotation)?),
         None => None,
     };
-    let straddling = (input.rotation.iter())
-        .any(|r| r.pairs == RotaryPairs::FullWidth && !widths.features.is_multiple_of(2));
     let shared = Shared {
         query: HostRows::new(&query)?,
         key: HostRows::new(&key)?,
@@ -165,7 +165,10 @@ pub(super) fn forward(input: &LinearAttentionInput<'_>, widths: HeadWidths) -> R
         heads: input.heads,
         widths,
         stride: widths.features.next_multiple_of(LANES),
-        together: if straddling { input.heads } else { 1 },
+        together: match input.pairs_straddle(widths) {
+            true => input.heads,
+            false => 1,
+        },
     };
 
     let (nodes, out_width) = (input.node_ptr.total(), input.heads * widths.value);
@@ -240,7 +243,7 @@ fn run_wave(graphs: &[Range<usize>], out: &mut [f32], runner: &mut Runner<'_>) {
     let graphs: Vec<GraphTask> = (graphs.iter().zip(statistics))
         .map(|(nodes, statistics)| GraphTask {
             nodes: nodes.clone(),
-            scale: statistics.scale(),
+            scale: statistics.scale(shared.together),
         })
         .collect();
 
@@ -317,14 +320,21 @@ fn answer(
     let (rows, stride, out_stride) = (block.len(), shared.stride, shared.heads * value);
     for heads in shared.head_groups() {
         let places = || heads.clone().enumerate();
+        let of_place = |place: usize| place * BLOCK * stride..(place * BLOCK + rows) * stride;
+        scratch.levels.fill(f32::NEG_INFINITY);
+        for (place, head) in places() {
+            let rows = &mut scratch.features[of_place(place)];
+            features::prepare_queries(block, head, shared, rows, &mut scratch.levels);
+        }
         for (place, head) in places() {
             features::of_queries(
                 block,
                 head,
                 &graph.scale,
+                &scratch.levels,
                 &sums[head].features,
                 shared,
-                &mut scratch.features[place * BLOCK * stride..][..rows * stride],
+                &mut scratch.features[of_place(place)],
                 &mut scratch.denominators[place * BLOCK..][..rows],
             );
         }

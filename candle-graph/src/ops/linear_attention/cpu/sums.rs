@@ -108,7 +108,7 @@ pub(super) fn collect(
             let into = &mut scratch.features[place * BLOCK * stride..][..rows * stride];
             features::of_keys(
                 &block,
-                head,
+                (head, &heads),
                 graph,
                 shared,
                 sums,
@@ -212,7 +212,12 @@ impl Statistics {
         }
     }
 
-    pub(super) fn scale(self) -> GraphScale {
+    /// What they say of a graph whose heads are worked on `together` at a time.
+    pub(super) fn scale(mut self, together: usize) -> GraphScale {
+        for levels in self.levels.chunks_mut(together) {
+            let largest = levels.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            levels.fill(largest);
+        }
         let factor = |square: f64| match square.sqrt() {
             norm if norm >= f64::from(f32::MIN_POSITIVE) => (1.0 / norm) as f32,
             _ => 0.0,

@@ -164,6 +164,10 @@ impl Case {
                         Map::Simple if s == at => nodes.len() as f64,
                         _ => 0.0,
                     };
+                    if matches!(self.map, Map::Simple) && nodes.len() == 1 && tables.is_none() {
+                        result[target] = value[target].clone();
+                        continue;
+                    }
                     let sum: f64 = (key.iter().enumerate())
                         .map(|(s, key)| product(&query[at], key) + own(s))
                         .sum();
@@ -186,7 +190,11 @@ impl Case {
     fn features(&self, rows: &[Vec<f64>], of_keys: bool) -> Vec<Vec<f64>> {
         match &self.map {
             Map::PositiveRandom(projection) => {
-                positive_random(rows, &wide(projection), self.heads, of_keys)
+                let pairs = self.rotation.as_ref().map(|rotation| rotation.pairs);
+                let projection = wide(projection);
+                let straddling =
+                    pairs == Some(RotaryPairs::FullWidth) && !projection.len().is_multiple_of(2);
+                positive_random(rows, &projection, self.heads, of_keys, straddling)
             }
             Map::Relu(eps) => {
                 let relu = |row: &Vec<f64>| row.iter().map(|x| x.max(0.0) + eps).collect();
@@ -241,38 +249,51 @@ impl Case {
     }
 }
 
+/// One stabiliser a head, or for all of them.
 fn positive_random(
     rows: &[Vec<f64>],
     projection: &[Vec<f64>],
     heads: usize,
     of_keys: bool,
+    straddling: bool,
 ) -> Vec<Vec<f64>> {
     let ratio = 1.0 / (projection.len() as f64).sqrt();
     let largest = |dots: &[f64]| dots.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let mut features = vec![Vec::new(); rows.len()];
-    for head in 0..heads {
-        let projected = rows.iter().map(|row| {
-            let width = row.len() / heads;
-            let x = &row[head * width..(head + 1) * width];
-            let root = (x.len() as f64).powf(-0.25);
+    // Projections and half the square, node by node and head by head.
+    let projected = rows.iter().map(|row| {
+        let width = row.len() / heads;
+        let of_heads = row.chunks_exact(width).map(|x| {
+            let root = (width as f64).powf(-0.25);
             let dots = projection.iter().map(|direction| {
                 let products = direction.iter().zip(x).map(|(p, x)| p * root * x);
                 products.sum::<f64>()
             });
             let square: f64 = x.iter().map(|x| x * x).sum();
-            let dots: Vec<f64> = dots.collect();
-            (dots, square / 2.0 / (x.len() as f64).sqrt())
+            (dots.collect(), square / 2.0 / (width as f64).sqrt())
         });
-        let projected: Vec<(Vec<f64>, f64)> = projected.collect();
-        let all = projected.iter().map(|(dots, _)| largest(dots));
-        let of_all = all.fold(f64::NEG_INFINITY, f64::max);
-        for ((dots, square), features) in projected.iter().zip(&mut features) {
-            let c = if of_keys { of_all } else { largest(dots) };
-            let one = |dot: &f64| ratio * ((dot - square - c).exp() + 1e-4);
-            features.extend(dots.iter().map(one));
-        }
-    }
-    features
+        of_heads.collect()
+    });
+    let projected: Vec<Vec<(Vec<f64>, f64)>> = projected.collect();
+    let over = |node: usize, head: usize| {
+        let nodes = if of_keys {
+            0..rows.len()
+        } else {
+            node..node + 1
+        };
+        let heads = if straddling { 0..heads } else { head..head + 1 };
+        let of_nodes = projected[nodes].iter();
+        let all = of_nodes.flat_map(|of_heads| &of_heads[heads.clone()]);
+        all.map(|(dots, _)| largest(dots))
+            .fold(f64::NEG_INFINITY, f64::max)
+    };
+    let features = |node: usize, head: usize| -> Vec<f64> {
+        let (dots, square) = &projected[node][head];
+        let c = over(node, head);
+        let one = |dot: &f64| ratio * ((dot - square - c).exp() + 1e-4);
+        dots.iter().map(one).collect()
+    };
+    let of_node = |node: usize| (0..heads).flat_map(|head| features(node, head)).collect();
+    (0..rows.len()).map(of_node).collect()
 }
 
 fn wide(t: &Tensor) -> Vec<Vec<f64>> {
