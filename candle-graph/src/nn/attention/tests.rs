@@ -21,7 +21,7 @@ fn performer() -> AttentionConfig {
     }
 }
 
-fn linear(feature_map: FeatureMapConfig) -> AttentionConfig {
+fn linear_kind(feature_map: FeatureMapConfig) -> AttentionConfig {
     AttentionConfig::Linear {
         heads: 2,
         feature_map,
@@ -119,9 +119,9 @@ fn kinds() -> [AttentionConfig; 6] {
         AttentionConfig::softmax(2),
         performer(),
         big_bird(BigBirdLayout::Graph),
-        linear(FeatureMapConfig::PositiveRandom { features: 7 }),
-        linear(FeatureMapConfig::Relu { eps: 1e-3 }),
-        linear(FeatureMapConfig::Simple),
+        linear_kind(FeatureMapConfig::PositiveRandom { features: 7 }),
+        linear_kind(FeatureMapConfig::Relu { eps: 1e-3 }),
+        linear_kind(FeatureMapConfig::Simple),
     ]
 }
 
@@ -233,7 +233,7 @@ fn a_bias_belongs_to_softmax_attention() {
     for (config, name) in [
         (performer(), "Performer"),
         (big_bird(BigBirdLayout::Graph), "BigBird"),
-        (linear(FeatureMapConfig::Simple), "linear"),
+        (linear_kind(FeatureMapConfig::Simple), "linear"),
     ] {
         let layer = load(&config, tensors(&config)).unwrap();
         let message = layer.forward(&nodes, &node_ptr(&[2]), Some(&bias), None);
@@ -360,7 +360,7 @@ fn a_rotation_behind_the_feature_map_turns_the_features() {
         (FeatureMapConfig::Simple, 3),
         (FeatureMapConfig::PositiveRandom { features: 7 }, 7),
     ] {
-        let config = linear(feature_map);
+        let config = linear_kind(feature_map);
         let layer = load(&config, tensors(&config)).unwrap();
         let nodes = random(&[5, WIDTH]);
         let forward = |angles: &Tensor, separate: Option<&Tensor>| {

@@ -29,8 +29,14 @@ pub(super) fn forward(input: &LinearAttentionInput<'_>, widths: HeadWidths) -> R
                     .transpose(1, 2)?
                     .contiguous()
             };
-            let features =
-                |x: &Tensor, of_keys: bool| features(&by_head(x, widths.query)?, input, of_keys);
+            let heads_too = input.pairs_straddle(widths);
+            let features = |x: &Tensor, nodes: bool| {
+                let over = Over {
+                    heads: heads_too,
+                    nodes,
+                };
+                features(&by_head(x, widths.query)?, input, over)
+            };
             let (query, key) = (features(&query, false)?, features(&key, true)?);
             let value = by_head(&value, widths.value)?;
             let rotated = match &input.rotation {

@@ -156,10 +156,11 @@ pub(super) fn of_keys(
 }
 
 /// Starts the features of the queries of `block`, `[nodes, stride]`, and raises the level of every
-/// node to that of its features.
+/// node to that of its features; for [`Map::Simple`] the level is the factor.
 pub(super) fn prepare_queries(
     block: &Range<usize>,
     head: usize,
+    graph: &GraphScale,
     shared: &Shared<'_>,
     rows: &mut [f32],
     levels: &mut [f32],
@@ -193,18 +194,16 @@ pub(super) fn prepare_queries(
                 },
             );
         }
-        Map::Simple => {}
+        Map::Simple => levels.fill(graph.factors[0]),
     }
 }
 
 /// Makes the features of the queries of `block` relative to `levels`, and so each row but for a
 /// factor that cancels, from what [`prepare_queries`] left; and their products with `sums`, the
 /// denominators.
-#[allow(clippy::too_many_arguments)]
 pub(super) fn of_queries(
     block: &Range<usize>,
     head: usize,
-    graph: &GraphScale,
     levels: &[f32],
     sums: &[f32],
     shared: &Shared<'_>,
@@ -230,7 +229,7 @@ pub(super) fn of_queries(
                         }
                     }
                     Map::Relu { eps } => rectify(query, *eps, power(-level as i32), row),
-                    Map::Simple => multiply(query, graph.factors[0], row),
+                    Map::Simple => multiply(query, level, row),
                 }
                 // The filling of the sums is zeros.
                 *denominator = dot(row, sums);

@@ -324,13 +324,12 @@ fn answer(
         scratch.levels.fill(f32::NEG_INFINITY);
         for (place, head) in places() {
             let rows = &mut scratch.features[of_place(place)];
-            features::prepare_queries(block, head, shared, rows, &mut scratch.levels);
+            features::prepare_queries(block, head, &graph.scale, shared, rows, &mut scratch.levels);
         }
         for (place, head) in places() {
             features::of_queries(
                 block,
                 head,
-                &graph.scale,
                 &scratch.levels,
                 &sums[head].features,
                 shared,
