@@ -8,7 +8,7 @@ use candle_graph::graph::Graph;
 use candle_graph::spectral::{Laplacian, LaplacianNorm, MAX_DENSE_BYTES, Spectrum};
 
 use crate::support::{
-    Random, Rows, angles, barbell, coordinates, dot, eigenvectors, rotate, squared_distances, worst,
+    Random, Rows, barbell, coordinates, dot, eigenvectors, rotated, squared_distances, worst,
 };
 
 /// R(i, j) of equation 6, from (L + J/n)⁻¹ by elimination; J/n drops out.
@@ -104,15 +104,15 @@ fn products(t: &Rows, seed: u32) -> Vec<Vec<f64>> {
     };
     let draws = DRAWS * WIDTH / 2;
     let frequencies: Rows = (0..draws).map(|_| row(&mut random)).collect();
-    let [cos, sin] = angles(t, &frequencies);
-    let rotated = |z: &[f32], node: usize| -> Vec<Vec<f64>> {
-        let draws = cos[node].chunks_exact(WIDTH / 2);
-        let draws = draws.zip(sin[node].chunks_exact(WIDTH / 2));
-        draws.map(|(cos, sin)| rotate(z, cos, sin)).collect()
+    // All draws side by side.
+    let of_nodes = |row: &[f32]| -> Vec<Vec<f64>> {
+        rotated(&vec![row.repeat(DRAWS); t.len()], t, &frequencies)
     };
+    let (queries, keys) = (of_nodes(&query), of_nodes(&key));
     let of_pair = |&[i, j]: &[usize; 2]| {
-        let (queries, keys) = (rotated(&query, i), rotated(&key, j));
-        queries.iter().zip(&keys).map(|(q, k)| dot(q, k)).collect()
+        let draws = queries[i].chunks_exact(WIDTH);
+        let draws = draws.zip(keys[j].chunks_exact(WIDTH));
+        draws.map(|(q, k)| dot(q, k)).collect()
     };
     PAIRS.iter().map(of_pair).collect()
 }

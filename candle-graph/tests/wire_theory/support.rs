@@ -1,11 +1,11 @@
 //! Graphs, coordinates, rotations and random numbers.
 
-use candle_core::{Device, Tensor};
+use candle_core::{DType, Device, Tensor};
 use candle_graph::encodings::{
     EigenvectorScale, EncodingPlan, EncodingRecipe, ROTATIONAL, Rotational,
 };
 use candle_graph::graph::{Features, Graph};
-use candle_graph::ops::rotation_table;
+use candle_graph::ops::{RotaryPairs, rotate, rotation_table};
 use candle_graph::spectral::LaplacianNorm;
 use rand_mt::Mt;
 
@@ -52,37 +52,24 @@ pub(crate) fn table(rows: &Rows) -> Features {
     Features::float(rows[0].len(), rows.concat())
 }
 
-/// The queries `q` and keys `k` `[nodes, d]` after rotation by the angles of `t` and the
-/// `frequencies` `[d/2, m]`, and the products of every query with every key, `[nodes][nodes]`.
-pub(crate) fn scores(t: &Rows, frequencies: &Rows, q: &Rows, k: &Rows) -> Vec<Vec<f64>> {
-    let [cos, sin] = angles(t, frequencies);
-    let rotated = |z: &Rows| -> Vec<Vec<f64>> {
-        let rows = z.iter().zip(cos.iter().zip(&sin));
-        rows.map(|(z, (cos, sin))| rotate(z, cos, sin)).collect()
-    };
-    let (q, k) = (rotated(q), rotated(k));
-    let row = |q: &Vec<f64>| k.iter().map(|k| dot(q, k)).collect();
-    q.iter().map(row).collect()
-}
-
-/// Cosines and sines of the angles of every node, `[nodes][pairs]`.
-pub(crate) fn angles(t: &Rows, frequencies: &Rows) -> [Rows; 2] {
+/// The rows of `z` `[nodes, d]` rotated by the angles of the coordinates `t` and the `frequencies`
+/// `[d/2, m]`.
+pub(crate) fn rotated(z: &Rows, t: &Rows, frequencies: &Rows) -> Vec<Vec<f64>> {
     let tensor = |rows: &Rows| {
         let shape = (rows.len(), rows[0].len());
         Tensor::from_vec(rows.concat(), shape, &Device::Cpu).unwrap()
     };
-    let made = rotation_table(&tensor(t), &tensor(frequencies)).unwrap();
-    [made.cos, made.sin].map(|table| table.to_vec2().unwrap())
+    let angles = rotation_table(&tensor(t), &tensor(frequencies)).unwrap();
+    let rotated = rotate(&tensor(z), &angles, RotaryPairs::FullWidth, 1).unwrap();
+    let rotated = rotated.to_dtype(DType::F64).unwrap();
+    rotated.to_vec2().unwrap()
 }
 
-/// The columns 2i and 2i + 1 of `z` turned by the angle i.
-pub(crate) fn rotate(z: &[f32], cos: &[f32], sin: &[f32]) -> Vec<f64> {
-    let pairs = z.chunks_exact(2).zip(cos.iter().zip(sin));
-    let turned = pairs.flat_map(|(z, (&c, &s))| {
-        let [a, b, c, s] = [z[0], z[1], c, s].map(f64::from);
-        [c * a - s * b, s * a + c * b]
-    });
-    turned.collect()
+/// The products of every rotated query with every rotated key, `[nodes][nodes]`.
+pub(crate) fn scores(t: &Rows, frequencies: &Rows, q: &Rows, k: &Rows) -> Vec<Vec<f64>> {
+    let [q, k] = [q, k].map(|z| rotated(z, t, frequencies));
+    let row = |q: &Vec<f64>| k.iter().map(|k| dot(q, k)).collect();
+    q.iter().map(row).collect()
 }
 
 pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
