@@ -232,7 +232,11 @@ fn combine(panel: &[Lanes], coefficients: &[Lanes], out: &mut [Lanes]) {
 /// `matrix` as the first columns of a square one.
 fn padded(matrix: &Mat<f64>, size: usize) -> Mat<f64> {
     Mat::from_fn(size, size, |i, j| {
-        if j < matrix.ncols() { matrix[(i, j)] } else { 0.0 }
+        if j < matrix.ncols() {
+            matrix[(i, j)]
+        } else {
+            0.0
+        }
     })
 }
 
@@ -242,7 +246,11 @@ fn distance_to_identity(matrix: &Mat<f64>) -> f64 {
     for j in 0..matrix.ncols() {
         for i in 0..matrix.nrows() {
             let off = (matrix[(i, j)] - f64::from(i == j)).abs();
-            worst = if off.is_nan() { f64::INFINITY } else { worst.max(off) };
+            worst = if off.is_nan() {
+                f64::INFINITY
+            } else {
+                worst.max(off)
+            };
         }
     }
     worst

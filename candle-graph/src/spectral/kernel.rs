@@ -1,6 +1,6 @@
 //! The null space of a Laplacian, which is known: one vector a connected component.
 
-use super::{Laplacian, LaplacianNorm, Lanes, operator::LANES};
+use super::{Lanes, Laplacian, LaplacianNorm, operator::LANES};
 
 /// An orthonormal basis of the null space of the symmetric matrix of a Laplacian. Every vector
 /// lives on one connected component, where the entries are equal (combinatorial) or as the root of

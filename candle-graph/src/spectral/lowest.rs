@@ -40,6 +40,12 @@ impl Method {
     }
 }
 
+/// Whether [`Spectrum::lowest`] finds these eigenvalues by a dense decomposition, which makes them
+/// independent of how many are asked for.
+pub(crate) fn lowest_is_dense(norm: LaplacianNorm, num_nodes: usize, count: usize) -> bool {
+    Method::choose(norm, num_nodes, count) == Method::Dense
+}
+
 /// Refuses a graph for which [`Spectrum::lowest`] takes too much memory.
 ///
 /// # Errors
@@ -111,7 +117,10 @@ impl Spectrum {
         let mut pairs = Eigenpairs::default();
         if trivial < count {
             let operator = LaplacianOperator::new(laplacian);
-            let inverse = Inverse::new(&operator, &kernel);
+            let inverse = match options.factorise {
+                true => Inverse::new(&operator, &kernel),
+                false => None,
+            };
             let count = count - trivial;
             pairs = lowest_beside(&operator, &kernel, inverse.as_ref(), count, options)?;
             values.extend(pairs.values.iter().map(|value| value.max(0.0)));

@@ -89,15 +89,21 @@ impl LaplacianOperator {
             entries[row[0]..row[1]].sort_unstable_by_key(|&(column, _)| column);
         }
         let diagonal: Vec<f64> = laplacian.diagonal().collect();
-        let row_sum = |i: usize| {
-            let beside = entries[starts[i]..starts[i + 1]].iter();
-            diagonal[i] + beside.map(|(_, value)| value.abs()).sum::<f64>()
-        };
-        let gershgorin = (0..n).map(row_sum).fold(0.0, f64::max);
         let upper_bound = match laplacian.norm() {
-            // Row sums of the symmetric normalised matrix may exceed its largest eigenvalue's bound.
             LaplacianNorm::Sym | LaplacianNorm::Rw => 2.0,
-            LaplacianNorm::None | LaplacianNorm::RwLowerTriangle => gershgorin,
+            // Gershgorin's discs of the matrix of edges, L = B·W·Bᵀ: closer than those of L itself.
+            LaplacianNorm::None => {
+                let degrees = laplacian.degrees();
+                let sums = laplacian.weights().map(|(i, j, _)| degrees[i] + degrees[j]);
+                sums.fold(0.0, f64::max)
+            }
+            LaplacianNorm::RwLowerTriangle => {
+                let row_sum = |i: usize| {
+                    let beside = entries[starts[i]..starts[i + 1]].iter();
+                    diagonal[i] + beside.map(|(_, value)| value.abs()).sum::<f64>()
+                };
+                (0..n).map(row_sum).fold(0.0, f64::max)
+            }
         };
         Self {
             diagonal,

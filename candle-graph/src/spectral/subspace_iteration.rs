@@ -28,6 +28,8 @@ pub struct SolverOptions {
     pub seed: u64,
     /// The most products with the operator, or solutions with its factor, a vector.
     pub max_steps: usize,
+    /// Whether the matrix of a Laplacian may be factorised where the factor stays sparse.
+    pub factorise: bool,
 }
 
 impl Default for SolverOptions {
@@ -36,6 +38,7 @@ impl Default for SolverOptions {
             tolerance: 1e-12,
             seed: 0,
             max_steps: 20_000,
+            factorise: true,
         }
     }
 }
@@ -82,7 +85,13 @@ pub fn lowest_eigenpairs(
     count: usize,
     options: &SolverOptions,
 ) -> Result<Eigenpairs> {
-    lowest_beside(operator, &Kernel::none(operator.dim()), None, count, options)
+    lowest_beside(
+        operator,
+        &Kernel::none(operator.dim()),
+        None,
+        count,
+        options,
+    )
 }
 
 /// Number of vectors that are iterated to find `count`.
@@ -353,7 +362,9 @@ impl Iteration<'_> {
         self.orthonormalise(&mut fresh, Some(&ritz.vectors))?;
         let lowest = self.ritz(&fresh)?;
         let missed = lowest.values[0] < ritz.values[self.count - 1] - tolerance;
-        Ok(missed.then(|| lowest.vectors.panels.into_iter().next()).flatten())
+        Ok(missed
+            .then(|| lowest.vectors.panels.into_iter().next())
+            .flatten())
     }
 
     fn pairs(&self, ritz: &Ritz, steps: usize) -> Eigenpairs {
