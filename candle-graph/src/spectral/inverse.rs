@@ -73,14 +73,6 @@ impl<'a> Inverse<'a> {
             MemStack::new(&mut memory),
         );
         let work = work.ok()?;
-        if std::env::var("FILL").is_ok() {
-            eprintln!(
-                "n {n} fill {} mults {:e} entries {:e}",
-                work.n_div / rows.len() as f64,
-                work.n_mult_subs_ldl,
-                work.n_div
-            );
-        }
         let most = MAX_FILL * rows.len() as f64;
         if work.n_mult_subs_ldl > MAX_MULTIPLICATIONS || work.n_div > most {
             return None;

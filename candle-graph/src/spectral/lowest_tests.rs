@@ -158,11 +158,12 @@ fn large_graphs_have_the_spectra_of_the_textbook() {
         10,
     );
     let third = found.eigenvectors().nth(3).unwrap();
-    let scale = (2.0 / n as f64).sqrt();
+    // Its largest entries are equally large: rounding decides which is positive.
+    let scale = (2.0 / n as f64).sqrt().copysign(third[0]);
     for (i, &x) in third.iter().enumerate() {
         let wave = scale * (PI * 3.0 * (i as f64 + 0.5) / n as f64).cos();
         assert!(
-            (x - wave).abs() < 1e-6 * scale,
+            (x - wave).abs() < 1e-6 * scale.abs(),
             "entry {i}: {x}, not {wave}"
         );
     }
@@ -234,7 +235,7 @@ fn the_door_gives_every_count_for_every_size() {
             }
         }
     }
-    assert!(check_lowest(LaplacianNorm::Sym, 10_000_000, 16).is_ok());
-    assert!(check_lowest(LaplacianNorm::Sym, 10_000_000, 1000).is_err());
+    assert!(check_lowest(LaplacianNorm::Sym, 5_000_000, 16).is_ok());
+    assert!(check_lowest(LaplacianNorm::Sym, 5_000_000, 1000).is_err());
     assert!(check_lowest(LaplacianNorm::RwLowerTriangle, 10_000, 2).is_err());
 }

@@ -397,3 +397,43 @@ impl Filter {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::Graph;
+    use crate::spectral::{Laplacian, LaplacianNorm, LaplacianOperator, MAX_DENSE_BYTES, Spectrum};
+
+    #[test]
+    fn an_eigenvalue_that_the_start_has_no_part_of_is_noticed_and_found() {
+        let n = 200;
+        let ring = Graph::builder(n).edges((0..n as i64).map(|i| [i, (i + 1) % 200]));
+        let laplacian = Laplacian::new(&ring.build().unwrap(), LaplacianNorm::None);
+        let all = Spectrum::dense(&laplacian, n, MAX_DENSE_BYTES).unwrap();
+        let operator = LaplacianOperator::new(&laplacian);
+        let kernel = Kernel::none(n);
+        for factorise in [true, false] {
+            let inverse = factorise.then(|| Inverse::new(&operator, &kernel).unwrap());
+            let iteration = Iteration {
+                operator: &operator,
+                kernel: &kernel,
+                inverse: inverse.as_ref(),
+                count: 8,
+                options: &SolverOptions::default(),
+            };
+            // Eigenvectors but for one of a pair: all residuals are small from the start.
+            let mut start = Block::zeros(n, 16);
+            let vectors = all.eigenvectors().enumerate().filter(|(at, _)| *at != 3);
+            for (column, (_, vector)) in vectors.take(16).enumerate() {
+                let rows = start.panels[column / LANES].iter_mut();
+                rows.zip(vector)
+                    .for_each(|(row, x)| row[column % LANES] = *x);
+            }
+            let found = iteration.run(start, &mut Mt64::new(0)).unwrap();
+            let pairs = found.values.iter().zip(all.eigenvalues());
+            for (a, b) in pairs {
+                assert!((a - b).abs() < 1e-11, "{a}, not {b}");
+            }
+        }
+    }
+}
