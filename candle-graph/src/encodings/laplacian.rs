@@ -136,7 +136,7 @@ impl FromStr for EigvecNorm {
 
 impl LapPe {
     /// Raise it whenever the values change: cached encodings of other versions are not used.
-    pub(super) const VERSION: u32 = 1;
+    pub(super) const VERSION: u32 = 2;
 
     pub(super) fn arrays(&self) -> Vec<(&'static str, Level, usize)> {
         [LAP_PE_EIGENVECTORS, LAP_PE_EIGENVALUES, LAP_PE_MASK]

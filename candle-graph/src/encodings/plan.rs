@@ -13,7 +13,7 @@ use super::{
 };
 use crate::error::{Error, Result};
 use crate::graph::{Graph, GraphBatch};
-use crate::spectral::{LaplacianNorm, MAX_DENSE_BYTES, check_dense};
+use crate::spectral::{LaplacianNorm, check_lowest};
 
 /// One encoding with everything that its values depend on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -108,20 +108,18 @@ impl EncodingRecipe {
     /// coordinates do not fit the recipe.
     fn check_graph(&self, graph: &Graph, position: usize) -> Result<()> {
         let checked = match self {
-            Self::Rrwp(_) | Self::Rwse(_) => Ok(()),
-            Self::LapPe(_) | Self::SignNet(_) | Self::HeatKernel(_) | Self::Electrostatic(_) => {
-                check_dense(graph.num_nodes(), MAX_DENSE_BYTES)
-            }
             Self::Graphormer(graphormer) => graphormer.check_graph(graph),
             Self::Rotational(rotational) => {
                 let carried = rotational.carried_by(graph);
                 carried.map_err(|problem| Error::graph(graph.label(position), problem))?;
-                match rotational.spectrum(graph) {
-                    Some(_) => check_dense(graph.num_nodes(), MAX_DENSE_BYTES),
-                    None => Ok(()),
-                }
+                Ok(())
             }
+            _ => Ok(()),
         };
+        let checked = checked.and_then(|()| match self.spectrum(graph) {
+            Some((norm, count)) => check_lowest(norm, graph.num_nodes(), count),
+            None => Ok(()),
+        });
         checked.map_err(|error| of_graph(graph, position, &error))
     }
 
@@ -241,9 +239,9 @@ impl EncodingPlan {
         Ok(GraphEncoding { arrays })
     }
 
-    /// Refuses a graph whose encodings exceed [`MAX_BYTES`](Self::MAX_BYTES), which is too large
-    /// for an eigendecomposition ([`MAX_DENSE_BYTES`](crate::spectral::MAX_DENSE_BYTES)), or whose
-    /// own coordinates do not fit, as [`compute`](Self::compute) would.
+    /// Refuses a graph whose encodings exceed [`MAX_BYTES`](Self::MAX_BYTES), which is too large for
+    /// the eigendecomposition that they take ([`check_lowest`]), or whose own coordinates do not
+    /// fit, as [`compute`](Self::compute) would.
     ///
     /// # Errors
     /// The number of bytes or of coordinates, with the graph's name.
@@ -359,12 +357,8 @@ mod tests {
 
     #[test]
     fn a_graph_too_large_to_decompose_is_refused_by_name_before_anything_is_computed() {
-        let recipe = LapPe {
-            frequencies: 2,
-            laplacian_norm: LaplacianNorm::Sym,
-            eigvec_norm: EigvecNorm::L2,
-        };
-        let plan = EncodingPlan::new(vec![EncodingRecipe::LapPe(recipe)]).unwrap();
+        let recipe = HeatKernel { times: vec![1] };
+        let plan = EncodingPlan::new(vec![EncodingRecipe::HeatKernel(recipe)]).unwrap();
         let large = Graph::builder(6000).id("large").build().unwrap();
         let error = plan.check_bytes(&large, 0).unwrap_err().to_string();
         assert!(error.contains(r#"graph "large": "#), "{error}");
@@ -373,5 +367,32 @@ mod tests {
             "{error}"
         );
         assert_eq!(plan.compute(&large, 0).unwrap_err().to_string(), error);
+    }
+
+    #[test]
+    fn the_lowest_eigenvectors_of_a_large_graph_are_no_trouble() {
+        let lap_pe = |laplacian_norm| {
+            let recipe = LapPe {
+                frequencies: 2,
+                laplacian_norm,
+                eigvec_norm: EigvecNorm::L2,
+            };
+            EncodingPlan::new(vec![EncodingRecipe::LapPe(recipe)]).unwrap()
+        };
+        let path = (1..6000i64).map(|i| [i - 1, i]);
+        let path = Graph::builder(6000).edges(path).undirected(true);
+        let path = path.build().unwrap();
+        let encoding = lap_pe(LaplacianNorm::None).compute(&path, 0).unwrap();
+        let values = &encoding.get("lap_pe.eigenvalues").unwrap().data;
+        let expected = (std::f64::consts::PI / 6000.0).powi(2) as f32;
+        assert_eq!(values[0], 0.0);
+        assert!((values[1] / expected - 1.0).abs() < 1e-5, "{}", values[1]);
+        // Not a Laplacian: densely only.
+        let triangle = lap_pe(LaplacianNorm::RwLowerTriangle);
+        let error = triangle.check_bytes(&path, 0).unwrap_err().to_string();
+        assert!(
+            error.contains("6000 nodes takes 1152000000 bytes"),
+            "{error}"
+        );
     }
 }

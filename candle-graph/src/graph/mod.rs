@@ -14,6 +14,9 @@ mod label_pairs;
 mod offsets;
 mod pairs;
 mod petgraph;
+mod point_cloud;
+#[cfg(test)]
+mod point_cloud_tests;
 mod record;
 mod record_edges;
 mod record_write;
@@ -29,6 +32,7 @@ pub use label_pairs::LabelPairs;
 pub use offsets::Offsets;
 pub use pairs::PairLayout;
 pub use petgraph::FeatureValue;
+pub use point_cloud::PointCloud;
 pub(crate) use record::{Id, Record, table_field, targets_from_table};
 pub use schema::{ConformedFeatures, FeatureSchema, InputSchema};
 pub(crate) use table::{Number, Rows, Scalars, TableBuilder};

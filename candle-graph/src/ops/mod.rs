@@ -26,7 +26,7 @@ mod pair_attention;
 mod residual_affine;
 mod rotary;
 mod segment;
-mod simd;
+pub(crate) mod simd;
 mod squared_distances;
 #[cfg(test)]
 pub(crate) mod test_data;

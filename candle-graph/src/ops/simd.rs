@@ -5,7 +5,7 @@
 /// must be inlined (`#[inline(always)]`, on the closure too), or it is compiled for the oldest
 /// machine after all.
 #[inline(always)]
-pub(super) fn vectorize(arch: pulp::Arch, body: impl FnMut()) {
+pub(crate) fn vectorize(arch: pulp::Arch, body: impl FnMut()) {
     struct Body<F>(F);
     impl<F: FnMut()> pulp::WithSimd for Body<F> {
         type Output = ();

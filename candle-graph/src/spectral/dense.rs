@@ -83,24 +83,37 @@ impl Spectrum {
         let eigenvalues = (0..count)
             .map(|at| Some(values[at]).filter(|&v| v > resolution).unwrap_or(0.0))
             .collect();
+        let vectors = (0..count).flat_map(|at| decomposed.U().col(at).iter().copied());
+        Ok(Self::of_laplacian(
+            laplacian,
+            eigenvalues,
+            vectors.collect(),
+        ))
+    }
+
+    /// The spectrum of `laplacian` from eigenvalues and eigenvectors of its symmetric part, one
+    /// vector after the other.
+    pub(super) fn of_laplacian(
+        laplacian: &Laplacian,
+        eigenvalues: Vec<f64>,
+        mut eigenvectors: Vec<f64>,
+    ) -> Self {
+        let num_nodes = laplacian.num_nodes();
         let scale = laplacian.back_scale();
-        let mut eigenvectors = Vec::with_capacity(n * count);
-        for at in 0..count {
-            let column = decomposed.U().col(at);
-            let mut vector: Vec<f64> = column.iter().copied().collect();
+        // A graph has at least one node.
+        for vector in eigenvectors.chunks_exact_mut(num_nodes.max(1)) {
             if let Some(scale) = &scale {
                 vector.iter_mut().zip(scale).for_each(|(v, s)| *v *= s);
                 let length = vector.iter().map(|v| v * v).sum::<f64>().sqrt();
                 vector.iter_mut().for_each(|v| *v /= length);
             }
-            fix_sign(&mut vector);
-            eigenvectors.extend(vector);
+            fix_sign(vector);
         }
-        Ok(Self {
-            num_nodes: n,
+        Self {
+            num_nodes,
             eigenvalues,
             eigenvectors,
-        })
+        }
     }
 
     /// Number of nodes, the length of an eigenvector.

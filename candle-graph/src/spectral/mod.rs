@@ -4,9 +4,23 @@
 //! rotation. [`Spectrum`] says what is fixed here; whatever compares eigenvectors of multiple
 //! eigenvalues should compare the spaces they span.
 
+mod block;
 mod dense;
+mod inverse;
+mod kernel;
 mod laplacian;
+mod lowest;
+#[cfg(test)]
+mod lowest_tests;
+mod operator;
+mod random_features;
 mod subspace;
+mod subspace_iteration;
 
 pub use dense::{MAX_DENSE_BYTES, Spectrum, check_dense, dense_bytes};
 pub use laplacian::{Laplacian, LaplacianNorm};
+pub use lowest::check_lowest;
+pub(crate) use lowest::lowest_is_dense;
+pub use operator::{LANES, Lanes, LaplacianOperator, Step, SymmetricOperator};
+pub use random_features::GaussianFeatures;
+pub use subspace_iteration::{Eigenpairs, SolverOptions, lowest_eigenpairs};
