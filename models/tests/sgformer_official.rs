@@ -27,6 +27,7 @@ fn config(case: &Value) -> ModelConfig {
         input: InputConfig {
             node_encoder: NodeEncoderConfig {
                 features: FeatureEncoderConfig::Raw,
+                prepend: None,
                 positional: Vec::new(),
             },
             edge_encoder: None,
