@@ -61,7 +61,7 @@ impl AttentionBranch {
     /// `layers.{i}.norm.{weight,bias}`, and the frequencies of [`Rotations::new`].
     fn new(config: &SgFormerConfig, vb: &VarBuilder<'_>) -> Result<Self> {
         let (width, branch) = (config.hidden_dim, &config.attention);
-        let norm = |vb| match branch.layer_norm {
+        let norm = |vb: VarBuilder<'_>| match branch.layer_norm {
             true => layer_norm(width, NORM_EPS, vb).map(Some),
             false => Ok(None),
         };

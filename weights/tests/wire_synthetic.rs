@@ -9,18 +9,15 @@ use candle_graph::datasets::synthetic::{Monochromatic, ShortestPath};
 use candle_graph::encodings::{EigenvectorScale, Rotational};
 use candle_graph::graph::{BatchBudget, Graph};
 use candle_graph::metrics::root_mean_squared_error;
-use candle_graph::nn::{FeatureEncoderConfig, RotationalFeaturesConfig};
 use candle_graph::ops::force_reference;
 use candle_graph::spectral::LaplacianNorm;
-use candle_graph_models::{ModelConfig, Predictor};
+use candle_graph_models::Predictor;
 use candle_graph_weights::convert::graphgym::{GraphGymOptions, convert};
-use candle_graph_weights::{Checkpoint, CheckpointConfig, Limits, load_model, read_safetensors};
+use candle_graph_weights::{Checkpoint, Limits, load_model, read_safetensors};
 
 /// A model of the zoo and what was recorded for it.
 struct Case {
     name: &'static str,
-    /// Columns of the node features.
-    features: usize,
     parameters: u64,
     /// Nodes of a graph.
     size: f64,
@@ -30,7 +27,6 @@ struct Case {
 
 const SHORTEST_PATH: Case = Case {
     name: "wire-spd",
-    features: 2,
     parameters: 39_489,
     size: 10.0,
     error: 0.240_769_497,
@@ -38,7 +34,6 @@ const SHORTEST_PATH: Case = Case {
 
 const MONOCHROMATIC: Case = Case {
     name: "wire-mono",
-    features: 3,
     parameters: 39_521,
     size: 25.0,
     error: 1.273_097_949,
@@ -183,34 +178,19 @@ fn the_parameter_count_is_the_published_one() {
     }
 }
 
-/// The official options say nothing of where coordinates come from: they count them as features,
-/// and take the rotational ones as given. The shipped models compute both.
-fn with_computed_coordinates(converted: &CheckpointConfig, features: usize) -> CheckpointConfig {
-    let ModelConfig::Transformer(mut model) = converted.model.clone() else {
-        panic!("{}", converted.model.model_type());
-    };
-    let recipe = Rotational::Eigenvectors {
-        count: 10,
-        trivial: true,
-        laplacian_norm: LaplacianNorm::None,
-        scale: EigenvectorScale::Unit,
-    };
-    let encoder = &mut model.input.node_encoder;
-    let given = FeatureEncoderConfig::Linear {
-        width: 10 + features,
-    };
-    assert_eq!(encoder.features, given);
-    encoder.features = FeatureEncoderConfig::Linear { width: features };
-    encoder.prepend = Some(recipe.clone());
-    let rotary = model.rotary.as_mut().unwrap();
-    let given = Rotational::Given { dim: 10 };
-    assert_eq!(
-        rotary.features,
-        RotationalFeaturesConfig::Raw { recipe: given }
-    );
-    rotary.features = RotationalFeaturesConfig::Raw { recipe };
-    let model = ModelConfig::Transformer(model);
-    CheckpointConfig::new(model, converted.training.clone()).unwrap()
+/// The official options say nothing of where coordinates come from, and count them as features: that
+/// is named at conversion.
+fn computed_coordinates() -> GraphGymOptions {
+    GraphGymOptions {
+        coordinates: Some(Rotational::Eigenvectors {
+            count: 10,
+            trivial: true,
+            laplacian_norm: LaplacianNorm::None,
+            scale: EigenvectorScale::Unit,
+        }),
+        features_begin_with_coordinates: true,
+        ..GraphGymOptions::default()
+    }
 }
 
 #[test]
@@ -218,11 +198,10 @@ fn the_shipped_weights_are_the_official_ones() {
     for case in [&SHORTEST_PATH, &MONOCHROMATIC] {
         let Some(folder) = shared(case) else { continue };
         let (checkpoint, options) = (folder.join("model.ckpt"), folder.join("config.json"));
-        let choices = GraphGymOptions::default();
+        let choices = computed_coordinates();
         let converted = convert(&checkpoint, &options, &choices, &Limits::default()).unwrap();
         let shipped = Checkpoint::read(&zoo(case), &Limits::default()).unwrap();
-        let config = with_computed_coordinates(converted.checkpoint.config(), case.features);
-        assert_eq!(shipped.config(), &config);
+        assert_eq!(shipped.config(), converted.checkpoint.config());
         for (name, tensor) in converted.checkpoint.weights().iter() {
             let ours = shipped.weights().get(name).unwrap();
             assert_eq!(ours.bytes(), tensor.bytes(), "{name}");

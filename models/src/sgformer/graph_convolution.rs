@@ -42,7 +42,7 @@ impl GraphBranch {
         activation: Activation,
         vb: &VarBuilder<'_>,
     ) -> Result<Self> {
-        let norm = |vb| match config.batch_norm {
+        let norm = |vb: VarBuilder<'_>| match config.batch_norm {
             true => batch_norm(width, NORM_EPS, vb).map(Some),
             false => Ok(None),
         };
