@@ -115,10 +115,7 @@ fn wrong_options_are_wrong_usage_and_leave_the_file_alone() {
     ];
     let output = ["--output", file];
     for (options, message) in wrong {
-        let arguments = ["generate"]
-            .iter()
-            .chain(options)
-            .chain(&output);
+        let arguments = ["generate"].iter().chain(options).chain(&output);
         run_with(arguments, b"").fails(2, &[message]);
     }
     let ending = ["generate", "monochromatic", "--output", "graphs.csv"];
