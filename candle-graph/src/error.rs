@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::datasets::synthetic::SyntheticError;
+
 /// Result of every fallible function of the engine.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -74,6 +76,9 @@ pub enum Error {
         /// What the operating system said.
         source: std::io::Error,
     },
+    /// The options of a synthetic task are unusable.
+    #[error("synthetic task: {0}")]
+    Synthetic(#[from] SyntheticError),
     /// A tensor operation failed.
     #[error(transparent)]
     Tensor(#[from] candle_core::Error),

@@ -1,11 +1,17 @@
 //! Commands and flags, one place each.
 
+mod generate;
+
 use std::path::PathBuf;
 
 use candle_graph::datasets::{Delimiter, Format};
 use candle_graph::encodings::EncodingPlan;
 use candle_graph::graph::BatchBudget;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub(crate) use generate::{
+    GenerateArgs, GraphsArgs, MonochromaticArgs, ShortestPathArgs, SyntheticTask,
+};
 
 use crate::device::DeviceChoice;
 use crate::output::OutputPath;
@@ -47,6 +53,7 @@ pub(crate) enum Command {
     Encode(EncodeArgs),
     Predict(PredictArgs),
     Embed(EmbedArgs),
+    Generate(GenerateArgs),
     Bench(BenchArgs),
     Completions(CompletionsArgs),
 }

@@ -43,6 +43,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         Command::Encode(args) => commands::encode::run(args, quiet),
         Command::Predict(args) => commands::predict::run(args, quiet),
         Command::Embed(args) => commands::embed::run(args, quiet),
+        Command::Generate(args) => commands::generate::run(args, quiet),
         Command::Bench(args) => commands::bench::run(args),
         Command::Completions(args) => commands::completions::run(args),
     }

@@ -1,7 +1,8 @@
-//! What several example programs need: where the repository keeps its models and sample data, and
-//! the comparison with recorded cases.
+//! What several example programs need: where the repository keeps its models and sample data, the
+//! comparison with recorded cases, and the evaluation of synthetic tasks.
 
 pub mod parity;
+pub mod synthetic;
 
 use std::path::PathBuf;
 

@@ -11,6 +11,7 @@ use crate::graphormer::{Graphormer, GraphormerConfig};
 use crate::grit::{Grit, GritConfig};
 use crate::mpnn::{Mpnn, MpnnConfig};
 use crate::san::{San, SanConfig};
+use crate::sgformer::{SgFormer, SgFormerConfig};
 use crate::transformer::{Transformer, TransformerConfig};
 use crate::{GraphModel, PredictionLevel};
 
@@ -61,12 +62,22 @@ pub enum ModelConfig {
     San(SanConfig),
     /// Plain graph transformers.
     Transformer(TransformerConfig),
+    /// SGFormer.
+    #[serde(rename = "sgformer")]
+    SgFormer(SgFormerConfig),
 }
 
 impl ModelConfig {
     /// The values that `model_type` may have.
-    pub const MODEL_TYPES: &'static [&'static str] =
-        &["grit", "gps", "mpnn", "graphormer", "san", "transformer"];
+    pub const MODEL_TYPES: &'static [&'static str] = &[
+        "grit",
+        "gps",
+        "mpnn",
+        "graphormer",
+        "san",
+        "transformer",
+        "sgformer",
+    ];
 
     /// The value of `model_type`.
     pub fn model_type(&self) -> &'static str {
@@ -77,6 +88,7 @@ impl ModelConfig {
             Self::Graphormer(_) => "graphormer",
             Self::San(_) => "san",
             Self::Transformer(_) => "transformer",
+            Self::SgFormer(_) => "sgformer",
         }
     }
 
@@ -92,6 +104,7 @@ impl ModelConfig {
             Self::Graphormer(config) => config.check(),
             Self::San(config) => config.check(),
             Self::Transformer(config) => config.check(),
+            Self::SgFormer(config) => config.check(),
         }
     }
 
@@ -104,6 +117,7 @@ impl ModelConfig {
             Self::Graphormer(config) => config.input_schema(),
             Self::San(config) => config.input_schema(),
             Self::Transformer(config) => config.input_schema(),
+            Self::SgFormer(config) => config.input_schema(),
         }
     }
 
@@ -119,6 +133,7 @@ impl ModelConfig {
             Self::Graphormer(config) => config.encoding_plan(),
             Self::San(config) => config.encoding_plan(),
             Self::Transformer(config) => config.encoding_plan(),
+            Self::SgFormer(config) => config.encoding_plan(),
         }
     }
 
@@ -146,6 +161,7 @@ impl ModelConfig {
             Self::Graphormer(config) => (&config.output, config.hidden_dim),
             Self::San(config) => (&config.output, config.hidden_dim),
             Self::Transformer(config) => (&config.output, config.hidden_dim),
+            Self::SgFormer(config) => (&config.output, config.embedding_dim()),
         };
         (&output.head, output.dim, width)
     }
@@ -162,6 +178,7 @@ impl ModelConfig {
             Self::Graphormer(config) => Ok(Box::new(Graphormer::new(config, vb)?)),
             Self::San(config) => Ok(Box::new(San::new(config, vb)?)),
             Self::Transformer(config) => Ok(Box::new(Transformer::new(config, vb)?)),
+            Self::SgFormer(config) => Ok(Box::new(SgFormer::new(config, vb)?)),
         }
     }
 }

@@ -18,6 +18,7 @@ mod predictor;
 mod rotations;
 pub mod san;
 pub mod sections;
+pub mod sgformer;
 mod threads;
 mod trace;
 pub mod transformer;

@@ -1,5 +1,5 @@
 //! The models of the experiments of "Rotary Position Encodings for Graphs" as configurations: Tables
-//! 1 to 6, 8 and 9 of the paper.
+//! 1 to 9 of the paper.
 //!
 //! Sizes are those of the paper. What it leaves to GraphGPS is as in the options that GraphGPS
 //! published for the data set: encoders of features, poolings, heads, BatchNorm, ReLU. Coordinates
@@ -7,6 +7,7 @@
 //! trained weights of these models were released.
 
 mod gps;
+mod sgformer;
 mod transformers;
 
 use std::fmt;
@@ -102,6 +103,8 @@ pub enum WireAttention {
     Softmax,
     /// Block-sparse attention (Table 9).
     BigBird,
+    /// SGFormer, its simple attention beside graph convolutions (Tables 7 and 9).
+    SgFormer,
 }
 
 impl WireAttention {
@@ -111,6 +114,7 @@ impl WireAttention {
             Self::Performer => "performer",
             Self::Softmax => "softmax",
             Self::BigBird => "bigbird",
+            Self::SgFormer => "sgformer",
         }
     }
 }
@@ -118,7 +122,7 @@ impl WireAttention {
 impl WireBenchmark {
     /// All models for which the paper reports a result.
     pub fn all() -> impl Iterator<Item = Self> {
-        use WireAttention::{BigBird, Performer, Softmax};
+        use WireAttention::{BigBird, Performer, SgFormer, Softmax};
         use WireDataset::{
             Cifar10, Cluster, MalNetTiny, Mnist, ModelNet40, Monochromatic, OgbgCode2, OgbgMolhiv,
             OgbgMolpcba, OgbgPpa, PascalVoc, Pattern, PeptidesFunc, PeptidesStruct, ShapeNet,
@@ -159,6 +163,7 @@ impl WireBenchmark {
         (of(&linear, Performer).into_iter())
             .chain(of(&softmax, Softmax))
             .chain(of(&[Mnist, Cifar10], BigBird))
+            .chain(of(&[Mnist, Cifar10, Pattern], SgFormer))
     }
 
     /// The data set.
@@ -188,8 +193,15 @@ impl WireBenchmark {
                 norm_eps: 1e-6,
                 layout: BigBirdLayout::Graph,
             },
+            WireAttention::SgFormer => AttentionConfig::Linear {
+                heads,
+                feature_map: FeatureMapConfig::Simple,
+            },
         };
         match self.dataset {
+            dataset if self.attention == WireAttention::SgFormer => {
+                ModelConfig::SgFormer(sgformer::config(dataset))
+            }
             WireDataset::ModelNet40 | WireDataset::ShapeNet => {
                 ModelConfig::Transformer(transformers::point_cloud(self.dataset, attention(4)))
             }
@@ -261,7 +273,7 @@ mod tests {
     #[test]
     fn every_benchmark_makes_a_model() {
         let all: Vec<WireBenchmark> = WireBenchmark::all().collect();
-        assert_eq!(all.len(), 14 + 9 + 2);
+        assert_eq!(all.len(), 14 + 9 + 2 + 3);
         for benchmark in all {
             let config = benchmark.config();
             config

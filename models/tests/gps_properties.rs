@@ -1,6 +1,6 @@
 //! Properties that hold for every graph and every configuration of the families of GraphGPS: GPS
-//! itself, plain message passing networks, SAN, Graphormer and the plain transformer, over all their
-//! options, rotary encodings included; seeds are
+//! itself, plain message passing networks, SAN, Graphormer, the plain transformer and SGFormer, over all
+//! their options, rotary encodings included; seeds are
 //! fixed, so that every run tries the same cases.
 //!
 //! Tolerances. Bit equality where the arithmetic is the same. `STRUCTURE` where it is the same up to
@@ -315,8 +315,15 @@ fn the_random_models_are_of_every_kind() {
                  mlp shared separate embedding linear dummy raw san_graph graph inductive_node \
                  graphormer_graph ogb_code_graph inductive_edge raw positive_random relu simple";
     let kinds = kinds.split_whitespace().map(|kind| ("kind", kind));
-    let types =
-        ["gps", "mpnn", "san", "graphormer", "transformer"].map(|family| ("model_type", family));
+    let types = [
+        "gps",
+        "mpnn",
+        "san",
+        "graphormer",
+        "transformer",
+        "sgformer",
+    ]
+    .map(|family| ("model_type", family));
     let norms = ["none", "batch", "graph_layer"].map(|norm| ("norm", norm));
     let rotations = [
         ("from", "eigenvectors"),
@@ -330,6 +337,7 @@ fn the_random_models_are_of_every_kind() {
         ("norm_place", "after"),
         ("norm_place", "before"),
     ];
+    let aggregations = ["mean", "concatenate"].map(|kind| ("kind", kind));
     let poolings = [
         ("pooling", "concatenate"),
         ("pooling", "sum"),
@@ -340,6 +348,7 @@ fn the_random_models_are_of_every_kind() {
     ];
     for (option, value) in (kinds.chain(types).chain(norms))
         .chain(rotations)
+        .chain(aggregations)
         .chain(poolings)
     {
         let wanted = format!("\"{option}\":\"{value}\"");

@@ -137,6 +137,7 @@ mod json;
 mod locate;
 mod node_link;
 mod source;
+pub mod synthetic;
 
 use std::fmt;
 use std::fs::File;

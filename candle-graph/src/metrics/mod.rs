@@ -4,4 +4,4 @@ mod ranking;
 mod regression;
 
 pub use ranking::{RankingScores, link_ranks, rank};
-pub use regression::mean_absolute_error;
+pub use regression::{mean_absolute_error, root_mean_squared_error};

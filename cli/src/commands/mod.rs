@@ -6,6 +6,7 @@ pub(crate) mod configure;
 pub(crate) mod convert;
 pub(crate) mod embed;
 pub(crate) mod encode;
+pub(crate) mod generate;
 pub(crate) mod inspect;
 pub(crate) mod predict;
 mod run_model;

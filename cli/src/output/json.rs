@@ -1,6 +1,6 @@
 //! JSON: an object a graph, a line each or in a list.
 
-use std::io::{self, BufWriter, Stdout, Write};
+use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::Context;
@@ -9,8 +9,7 @@ use candle_graph_models::{Output, PredictionLevel};
 use candle_graph_weights::atomic_file::AtomicFile;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use super::{Naming, Sink, cannot_write};
-use crate::console;
+use super::{Lines, Naming, Sink, cannot_write};
 use crate::interrupt;
 
 /// `{"id": …, "prediction": […]}`, results of nodes and of node pairs as a list of rows. Values are written with as many
@@ -38,60 +37,31 @@ impl Serialize for Object<'_> {
     }
 }
 
-/// Where lines go.
-enum Target {
-    Stdout(BufWriter<Stdout>),
-    File(AtomicFile),
-}
-
 /// One object a line.
 pub(super) struct JsonLines {
     naming: Naming,
-    target: Target,
+    lines: Lines,
 }
 
 impl JsonLines {
-    pub(super) fn stdout(naming: Naming) -> Self {
-        let target = Target::Stdout(BufWriter::new(io::stdout()));
-        Self { naming, target }
-    }
-
-    pub(super) fn file(path: &Path, naming: Naming) -> anyhow::Result<Self> {
-        let target = Target::File(interrupt::create(path)?);
-        Ok(Self { naming, target })
+    pub(super) fn new(lines: Lines, naming: Naming) -> Self {
+        Self { naming, lines }
     }
 }
 
 impl Sink for JsonLines {
     fn write(&mut self, id: &GraphId, output: &Output) -> anyhow::Result<()> {
         let naming = self.naming;
-        let object = Object { naming, id, output };
-        match &mut self.target {
-            Target::Stdout(out) => console::written(write_line(out, &object)),
-            Target::File(file) => write_line(file, &object).with_context(|| cannot_write(file)),
-        }
+        self.lines.write(&Object { naming, id, output })
     }
 
     fn flush(&mut self) -> anyhow::Result<()> {
-        match &mut self.target {
-            Target::Stdout(out) => console::written(out.flush()),
-            // Nobody reads along in a file that has no name yet.
-            Target::File(_) => Ok(()),
-        }
+        self.lines.flush()
     }
 
-    fn finish(mut self: Box<Self>) -> anyhow::Result<()> {
-        self.flush()?;
-        match self.target {
-            Target::Stdout(_) => Ok(()),
-            Target::File(file) => Ok(file.commit()?),
-        }
+    fn finish(self: Box<Self>) -> anyhow::Result<()> {
+        self.lines.finish()
     }
-}
-
-fn write_line(out: &mut impl Write, object: &Object<'_>) -> io::Result<()> {
-    serde_json::to_writer(&mut *out, object)?;
-    out.write_all(b"\n")
 }
 
 /// A list of the objects.

@@ -4,6 +4,7 @@ mod arrays;
 mod encodings;
 mod ids;
 mod json;
+mod lines;
 mod npy;
 mod npz;
 mod rows;
@@ -16,6 +17,7 @@ use candle_graph_models::{Output, PredictionLevel};
 use candle_graph_weights::atomic_file::AtomicFile;
 
 pub(crate) use encodings::EncodingsFile;
+pub(crate) use lines::Lines;
 
 /// What results are called.
 #[derive(Debug, Clone, Copy)]
@@ -89,6 +91,15 @@ pub(crate) fn parse_encodings_path(text: &str) -> Result<PathBuf, String> {
     }
 }
 
+/// A path for graphs as the flag takes it.
+pub(crate) fn parse_graphs_path(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    match ending(&path).as_str() {
+        "jsonl" | "ndjson" => Ok(path),
+        _ => Err("graphs are written as .jsonl or .ndjson".to_string()),
+    }
+}
+
 /// The id under which a graph's result is written: its own, else its position.
 pub(crate) fn id(graph: &Graph, position: usize) -> GraphId {
     graph
@@ -129,10 +140,10 @@ pub(crate) fn open(
     width: usize,
 ) -> anyhow::Result<Box<dyn Sink>> {
     let Some(OutputPath { path, format }) = to else {
-        return Ok(Box::new(json::JsonLines::stdout(naming)));
+        return Ok(Box::new(json::JsonLines::new(Lines::stdout(), naming)));
     };
     Ok(match format {
-        Format::JsonLines => Box::new(json::JsonLines::file(path, naming)?),
+        Format::JsonLines => Box::new(json::JsonLines::new(Lines::file(path)?, naming)),
         Format::Json => Box::new(json::JsonList::create(path, naming)?),
         Format::Npy => Box::new(npy::Npy::create(path, level, width)?),
         Format::Npz => Box::new(npz::Npz::create(path, naming, level, width)?),

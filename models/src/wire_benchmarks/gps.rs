@@ -205,15 +205,19 @@ impl Sizes {
             rotary: Some(rotary(self.eigenvectors, None)),
             norm: GpsNorm::Batch,
             activation,
-            output: OutputConfig {
-                dim: self.outputs,
-                pooling: self.pooling,
-                head: self.head,
-            },
+            output: self.output(),
         }
     }
 
-    fn input(&self) -> InputConfig {
+    pub(super) fn output(&self) -> OutputConfig {
+        OutputConfig {
+            dim: self.outputs,
+            pooling: self.pooling,
+            head: self.head.clone(),
+        }
+    }
+
+    pub(super) fn input(&self) -> InputConfig {
         let lap_pe = self.lap_pe.map(|dim| PositionalEncoderConfig::LapPe {
             recipe: LapPe {
                 frequencies: self.eigenvectors,

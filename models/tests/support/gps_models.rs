@@ -12,6 +12,7 @@ use candle_graph_models::graphormer::GraphormerConfig;
 use candle_graph_models::mpnn::MpnnConfig;
 use candle_graph_models::san::SanConfig;
 use candle_graph_models::sections::{InputConfig, OutputConfig, PreLayersConfig};
+use candle_graph_models::sgformer::SgFormerConfig;
 use candle_graph_models::transformer::{NormPlace, TransformerConfig};
 use candle_graph_models::{ModelConfig, Predictor};
 use proptest::option;
@@ -22,6 +23,7 @@ use super::Weights;
 use super::models::{any_activation, any_encoder, any_head};
 use super::positional::{Limits, Positional, any_positional, has_token};
 use super::rotary::{any_rotary, fitted};
+use super::sgformer::{Branches, any_branches};
 
 /// A configuration and the seed of its weights.
 #[derive(Debug, Clone)]
@@ -44,6 +46,7 @@ impl GpsSpec {
             ModelConfig::San(config) => &mut config.input,
             ModelConfig::Graphormer(config) => &mut config.input,
             ModelConfig::Transformer(config) => &mut config.input,
+            ModelConfig::SgFormer(config) => &mut config.input,
             other => panic!("{} is another family", other.model_type()),
         }
     }
@@ -55,6 +58,7 @@ impl GpsSpec {
             ModelConfig::San(config) => &mut config.output,
             ModelConfig::Graphormer(config) => &mut config.output,
             ModelConfig::Transformer(config) => &mut config.output,
+            ModelConfig::SgFormer(config) => &mut config.output,
             other => panic!("{} is another family", other.model_type()),
         }
     }
@@ -237,6 +241,7 @@ enum Family {
         /// Second output map, residual sums, LayerNorm, BatchNorm.
         on: [bool; 4],
     },
+    SgFormer(Branches, Option<RotaryConfig>),
     Mpnn(MessagePassingConfig, bool),
     San(SanWeighting, [bool; 4]),
     Graphormer,
@@ -277,6 +282,8 @@ fn any_family(heads: usize) -> impl Strategy<Value = Family> {
             |((local, attention), norm, rotary)| Family::Gps(local, attention, norm, rotary)
         ),
         3 => transformer,
+        3 => (any_branches(), option::of(any_rotary()))
+            .prop_map(|(branches, rotary)| Family::SgFormer(branches, rotary)),
         2 => (any_local(heads), any::<bool>())
             .prop_map(|(layer, residual)| Family::Mpnn(layer, residual)),
         2 => (weighting, any::<[bool; 4]>()).prop_map(|(w, on)| Family::San(w, on)),
@@ -377,6 +384,29 @@ fn model(
                 norm_place,
                 layer_norm,
                 batch_norm,
+                output,
+            })
+        }
+        Family::SgFormer((attention, message_passing, aggregation), rotary) => {
+            let (mut input, output) = around.sections(&limits, false);
+            input.edge_encoder = None;
+            let heads = AttentionConfig::Linear {
+                heads: attention.heads,
+                feature_map: FeatureMapConfig::Simple,
+            };
+            let rotary = rotary.and_then(|rotary| {
+                let (width, layers) = (attention.heads * hidden_dim, attention.layers);
+                let positional = &input.node_encoder.positional;
+                fitted(rotary, &heads, width, layers, positional)
+            });
+            ModelConfig::SgFormer(SgFormerConfig {
+                hidden_dim,
+                input,
+                attention,
+                rotary,
+                message_passing,
+                aggregation,
+                activation,
                 output,
             })
         }

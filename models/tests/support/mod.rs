@@ -11,6 +11,7 @@ mod positional;
 mod renumbered;
 mod rotary;
 mod run;
+mod sgformer;
 mod weights;
 
 pub(crate) use gps_models::{GpsSpec, any_gps_model};

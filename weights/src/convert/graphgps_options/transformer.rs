@@ -15,7 +15,7 @@ use crate::error::Result;
 
 /// Translates the options of a `GT`, resolved or as published (the official defaults fill the
 /// gaps). The network has a node encoder whatever `dataset.node_encoder` says, and neither norms
-/// after it nor an edge encoder.
+/// after it nor an edge encoder nor layers before its own.
 ///
 /// # Errors
 /// Options that rule a model out, that no model of this kind can follow, or that the official code
@@ -77,6 +77,11 @@ pub(in crate::convert) fn transformer_config(sizes: &Sizes<'_>) -> Result<Transf
         output: output(sizes, &input, activation(options, "gnn.act", "relu")?)?,
         input,
     };
+    options.without_effect_noted(&[
+        ("dataset.node_encoder", true.into()),
+        ("dataset.edge_encoder", false.into()),
+        ("gnn.layers_pre_mp", 0.into()),
+    ]);
     mark_graphgps_options(options);
     Ok(config)
 }
