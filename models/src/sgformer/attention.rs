@@ -4,8 +4,8 @@ use candle_core::{Result, Tensor};
 use candle_graph::graph::Offsets;
 use candle_graph::nn::{RotaryModulation, Rotation};
 use candle_graph::ops::{
-    Activation, FeatureMap, FeatureRotation, LinearAttentionInput, LinearWeights, linear,
-    linear_attention, rotated_linear,
+    Activation, ColumnRotation, FeatureMap, FeatureRotation, LinearAttentionInput, LinearWeights,
+    linear, linear_attention, rotated_linear,
 };
 use candle_nn::VarBuilder;
 
@@ -66,8 +66,15 @@ impl SimpleAttention {
         };
         let packed = match before {
             Some(rotation) => {
-                let queries = rotation.of_queries(0..inner, heads);
-                let keys = rotation.of_keys(inner..2 * inner, heads);
+                let of_keys = rotation.key.as_ref().unwrap_or(&rotation.query);
+                let part = |columns, table| ColumnRotation {
+                    columns,
+                    heads,
+                    pairs: rotation.pairs,
+                    table,
+                };
+                let queries = part(0..inner, &rotation.query);
+                let keys = part(inner..2 * inner, of_keys);
                 rotated_linear(nodes, &self.in_proj, &[queries, keys])?
             }
             None => linear(nodes, &self.in_proj, Activation::Identity)?,
