@@ -33,7 +33,7 @@ pub struct Rotation {
 
 impl Rotation {
     /// The rotation of the queries, which are `columns` of a matrix, of `heads` heads.
-    pub(super) fn of_queries(&self, columns: Range<usize>, heads: usize) -> ColumnRotation<'_> {
+    pub fn of_queries(&self, columns: Range<usize>, heads: usize) -> ColumnRotation<'_> {
         ColumnRotation {
             columns,
             heads,
@@ -43,7 +43,7 @@ impl Rotation {
     }
 
     /// The rotation of the keys, which are `columns` of a matrix, of `heads` heads.
-    pub(super) fn of_keys(&self, columns: Range<usize>, heads: usize) -> ColumnRotation<'_> {
+    pub fn of_keys(&self, columns: Range<usize>, heads: usize) -> ColumnRotation<'_> {
         ColumnRotation {
             table: self.key.as_ref().unwrap_or(&self.query),
             ..self.of_queries(columns, heads)
