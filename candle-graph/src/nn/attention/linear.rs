@@ -3,7 +3,7 @@
 use candle_core::{Result, Tensor, bail};
 use candle_nn::VarBuilder;
 
-use super::{AttentionConfig, FeatureMapConfig, packed_projection};
+use super::{AttentionConfig, FeatureMapConfig, packed_projection, refuse_rotated_features};
 use crate::graph::Offsets;
 use crate::nn::{RotaryModulation, Rotation, linear};
 use crate::ops::{
@@ -42,6 +42,9 @@ enum Features {
 }
 
 impl LinearAttention {
+    /// The name of the kind with heads of a width of their own.
+    const PERFORMER: &str = "Performer";
+
     /// Loads the tensors of `config`, which is [`AttentionConfig::Linear`] or
     /// [`AttentionConfig::Performer`], for node states of `width` columns.
     ///
@@ -117,7 +120,7 @@ impl LinearAttention {
             .into_iter()
             .collect::<Result<Vec<_>>>()?;
         Ok(Self {
-            name: "Performer",
+            name: Self::PERFORMER,
             heads,
             in_proj: LinearWeights::new(Tensor::cat(&weights, 0)?, None)?,
             out_proj: linear(inner, width, vb.pp("out_proj"))?,
@@ -136,16 +139,20 @@ impl LinearAttention {
     }
 
     /// Node states `[nodes, width]` to the same shape; `node_ptr` are the nodes of every graph.
-    /// `rotation` turns queries and keys, or their features in the numerator.
+    /// `rotation` turns queries and keys, or for [`AttentionConfig::Linear`] their features in the
+    /// numerator.
     ///
     /// # Errors
-    /// Shapes that do not fit.
+    /// Shapes that do not fit, a rotation of features in [`AttentionConfig::Performer`].
     pub fn forward(
         &self,
         nodes: &Tensor,
         node_ptr: &Offsets,
         rotation: Option<&Rotation>,
     ) -> Result<Tensor> {
+        if self.name == Self::PERFORMER {
+            refuse_rotated_features(self.name, rotation)?;
+        }
         let after = RotaryModulation::AfterFeatures;
         let (after, before): (Option<&Rotation>, _) = match rotation {
             Some(rotation) if rotation.modulation == after => (Some(rotation), None),

@@ -1,5 +1,7 @@
 //! Segment operations in one parallel pass over memory.
 
+use std::ops::Range;
+
 use candle_core::{CpuStorage, Device, InplaceOp1, Layout, Result, Tensor};
 use rayon::prelude::*;
 
@@ -12,20 +14,67 @@ use crate::ops::simd;
 /// Rows below which threads cost more than they save.
 const PARALLEL_FROM: usize = 1024;
 
+/// Rows of a piece of a long segment: pieces are reduced side by side, whatever the number of
+/// threads, and the rounding error of a sum grows with their number.
+const PIECE: usize = 1024;
+
 /// Terms that are summed before they join a sum: the rounding error of a long sum then grows with
 /// the number of blocks, not of terms.
 pub(in crate::ops) const SUM_BLOCK: usize = 32;
 
 pub(super) fn reduce(values: &Tensor, segments: &Offsets, reduction: Reduction) -> Result<Tensor> {
     let values = values.contiguous()?;
-    let (rows, width) = values.dims2()?;
+    let (_, width) = values.dims2()?;
     let input = HostF32::new(&values)?;
     let count = segments.num_segments();
-    let mut out = vec![0.0f32; count * width];
-    if width > 0 && rows > 0 {
+    let out = match segments.max_length() > PIECE {
+        true => reduce_pieces(&input, segments, width, reduction),
+        false => reduce_ranges(&input, segments.ranges().collect(), width, reduction),
+    };
+    Tensor::from_vec(out, (count, width), &Device::Cpu)
+}
+
+/// Reduces pieces of segments, side by side, and then the results of the pieces of every segment.
+fn reduce_pieces(
+    input: &[f32],
+    segments: &Offsets,
+    width: usize,
+    reduction: Reduction,
+) -> Vec<f32> {
+    let within = match reduction {
+        Reduction::Sum | Reduction::Mean => Reduction::Sum,
+        Reduction::Max => Reduction::Max,
+    };
+    let mut pieces = Vec::new();
+    let mut of_segments = Vec::with_capacity(segments.num_segments());
+    for rows in segments.ranges() {
+        let first = pieces.len();
+        let firsts = rows.clone().step_by(PIECE);
+        pieces.extend(firsts.map(|first| first..rows.end.min(first + PIECE)));
+        of_segments.push(first..pieces.len());
+    }
+    let of_pieces = reduce_ranges(input, pieces, width, within);
+    let mut out = reduce_ranges(&of_pieces, of_segments, width, within);
+    if reduction == Reduction::Mean && width > 0 {
+        for (row, rows) in out.chunks_exact_mut(width).zip(segments.lengths()) {
+            let divisor = rows.max(1) as f32;
+            row.iter_mut().for_each(|x| *x /= divisor);
+        }
+    }
+    out
+}
+
+/// One row a range of the rows of `input`.
+fn reduce_ranges(
+    input: &[f32],
+    ranges: Vec<Range<usize>>,
+    width: usize,
+    reduction: Reduction,
+) -> Vec<f32> {
+    let mut out = vec![0.0f32; ranges.len() * width];
+    if width > 0 && !input.is_empty() {
         let arch = pulp::Arch::new();
-        let one = |(segment, out): (usize, &mut [f32])| {
-            let range = segments.range(segment);
+        let one = |(range, out): (&Range<usize>, &mut [f32])| {
             let rows = &input[range.start * width..range.end * width];
             simd::vectorize(
                 arch,
@@ -33,13 +82,14 @@ pub(super) fn reduce(values: &Tensor, segments: &Offsets, reduction: Reduction) 
                 || reduce_rows(rows, out, reduction),
             );
         };
-        if rows < PARALLEL_FROM {
-            out.chunks_exact_mut(width).enumerate().for_each(one);
+        if input.len() / width < PARALLEL_FROM {
+            ranges.iter().zip(out.chunks_exact_mut(width)).for_each(one);
         } else {
-            out.par_chunks_exact_mut(width).enumerate().for_each(one);
+            let outs = out.par_chunks_exact_mut(width);
+            ranges.par_iter().zip(outs).for_each(one);
         }
     }
-    Tensor::from_vec(out, (count, width), &Device::Cpu)
+    out
 }
 
 #[inline(always)]

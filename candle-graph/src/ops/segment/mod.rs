@@ -130,6 +130,30 @@ mod tests {
     }
 
     #[test]
+    fn long_segments_are_reduced_in_pieces_that_keep_their_sums_exact() {
+        // One term after the other, a sum of a million tenths is 1 % off.
+        let lengths = [3, 1_000_001, 0, 1025, 1];
+        let rows: usize = lengths.iter().sum();
+        let segments = Offsets::from_lengths(lengths, &Device::Cpu).unwrap();
+        let x = Tensor::full(0.1f32, (rows, 2), &Device::Cpu).unwrap();
+        let mean = segment_reduce(&x, &segments, Reduction::Mean).unwrap();
+        let sum = segment_reduce(&x, &segments, Reduction::Sum).unwrap();
+        let exact = lengths.map(|length| length as f32 * 0.1);
+        for (segment, exact) in exact.into_iter().enumerate() {
+            let found = [&mean, &sum].map(|t| t.get(segment).unwrap().to_vec1::<f32>().unwrap());
+            for (mean, sum) in found[0].iter().zip(&found[1]) {
+                assert!((sum - exact).abs() <= 1e-4 * exact, "{sum} {exact}");
+                let expected = if exact == 0.0 { 0.0 } else { 0.1 };
+                assert!((mean - expected).abs() <= 1e-5, "{mean}");
+            }
+        }
+        let rising = Tensor::arange(0f32, rows as f32, &Device::Cpu).unwrap();
+        let rising = rising.reshape((rows, 1)).unwrap();
+        let largest = values(&segment_reduce(&rising, &segments, Reduction::Max).unwrap());
+        assert_eq!(largest, [2.0, 1_000_003.0, 0.0, 1_001_028.0, 1_001_029.0]);
+    }
+
+    #[test]
     fn softmax_of_every_segment_sums_to_one_even_for_huge_logits() {
         let segments = Offsets::from_lengths([3, 2], &Device::Cpu).unwrap();
         let x = Tensor::new(&[[1e30f32], [1.0], [-1e30], [700.0], [700.0]], &Device::Cpu).unwrap();
