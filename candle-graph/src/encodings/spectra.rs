@@ -55,7 +55,9 @@ impl<'a> Spectra<'a> {
         if is_dense(count) {
             let of_norm = self.wanted.iter().filter(|(wanted, _)| *wanted == norm);
             let counts = of_norm.map(|&(_, count)| count.min(n));
-            most = counts.filter(|&count| is_dense(count)).fold(count, usize::max);
+            most = counts
+                .filter(|&count| is_dense(count))
+                .fold(count, usize::max);
         }
         let laplacian = Laplacian::new(self.graph, norm);
         let spectrum = Rc::new(Spectrum::lowest(&laplacian, most)?);

@@ -51,7 +51,7 @@ impl PointCloud {
         if coordinates.is_empty() {
             return Err(problem(GraphProblem::Empty));
         }
-        if coordinates.len() % dim != 0 {
+        if !coordinates.len().is_multiple_of(dim) {
             return refuse(format!(
                 "{} numbers do not form rows of {dim}",
                 coordinates.len()

@@ -18,7 +18,7 @@ const MAX_ITERATION_BYTES: u64 = 8 << 30;
 /// How [`Spectrum::lowest`] finds eigenvectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Method {
-    /// Nothing is asked for beyond the number of nodes or it is small: all eigenvectors at once.
+    /// [`Spectrum::dense`].
     Dense,
     /// [`Spectrum::iterative`].
     Iterative,
@@ -26,7 +26,7 @@ enum Method {
 
 impl Method {
     fn choose(norm: LaplacianNorm, num_nodes: usize, count: usize) -> Self {
-        let width = block_width(count);
+        let width = block_width(count.min(num_nodes));
         if norm == LaplacianNorm::RwLowerTriangle || num_nodes <= DENSE_NODES {
             return Self::Dense;
         }
@@ -55,7 +55,7 @@ pub fn check_lowest(norm: LaplacianNorm, num_nodes: usize, count: usize) -> Resu
         return check_dense(num_nodes, MAX_DENSE_BYTES);
     }
     // Six blocks of f64: the vectors, their images and what replaces both.
-    let columns = (block_width(count) as u64).saturating_mul(6 * 8);
+    let columns = (block_width(count.min(num_nodes)) as u64).saturating_mul(6 * 8);
     let bytes = columns.saturating_mul(num_nodes as u64);
     if bytes > MAX_ITERATION_BYTES {
         return Err(Error::Spectrum(format!(

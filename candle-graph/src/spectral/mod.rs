@@ -3,6 +3,10 @@
 //! An eigenvector is free up to its sign, and the eigenvectors of a multiple eigenvalue up to a
 //! rotation. [`Spectrum`] says what is fixed here; whatever compares eigenvectors of multiple
 //! eigenvalues should compare the spaces they span.
+//!
+//! [`Spectrum::dense`] finds whole spectra; [`Spectrum::lowest`] the lowest part, for large sparse
+//! graphs by iteration with full multiplicities. [`lowest_eigenpairs`] does it for any
+//! [`SymmetricOperator`], such as the [`GaussianFeatures`] of points without edges.
 
 mod block;
 mod dense;

@@ -77,16 +77,12 @@ impl LaplacianOperator {
         }
         let mut next = starts.clone();
         let mut entries = vec![(0u32, 0.0f64); starts[n]];
-        // Sorted by row, then column: row i first gets its entries left of the diagonal, then,
-        // row after row, those to the right.
+        // Row i gets its entries left of the diagonal before later rows add those to the right.
         for (i, j, value) in laplacian.symmetric_part() {
             for (row, column) in [(i, j), (j, i)] {
                 entries[next[row]] = (column as u32, value);
                 next[row] += 1;
             }
-        }
-        for row in starts.windows(2) {
-            entries[row[0]..row[1]].sort_unstable_by_key(|&(column, _)| column);
         }
         let diagonal: Vec<f64> = laplacian.diagonal().collect();
         let upper_bound = match laplacian.norm() {

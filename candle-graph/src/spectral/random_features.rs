@@ -54,7 +54,7 @@ impl GaussianFeatures {
         seed: u64,
     ) -> Result<Self> {
         let refuse = |message: String| Err(Error::Spectrum(format!("random features: {message}")));
-        if dim == 0 || points.is_empty() || points.len() % dim != 0 {
+        if dim == 0 || points.is_empty() || !points.len().is_multiple_of(dim) {
             let len = points.len();
             return refuse(format!(
                 "{len} numbers do not form points of {dim} coordinates"

@@ -151,6 +151,8 @@ struct Filter {
     /// Where it is 1 after scaling, outside the interval.
     anchor: f64,
     degree: usize,
+    /// Logarithm of the gain of the last eigenvalue sought for each degree.
+    growth: f64,
 }
 
 impl Iteration<'_> {
@@ -174,7 +176,7 @@ impl Iteration<'_> {
             let tolerance = self.options.tolerance * bound;
             let fine = tolerance.min(1e-8 * last.abs()).max(ROUNDING * bound);
             if worst <= fine || (worst <= tolerance && worst > 0.5 * before) {
-                match self.missed(&ritz, &filter, tolerance, generator)? {
+                match self.missed(&ritz, cap, tolerance, generator)? {
                     None => return Ok(self.pairs(&ritz, steps)),
                     Some(found) => {
                         // The first guards make place for what the block had no part of.
@@ -243,6 +245,7 @@ impl Iteration<'_> {
                     damped: [edge, bound],
                     anchor: 0.0f64.min(lowest),
                     degree: cap,
+                    growth: 0.0,
                 }
             }
             None => {
@@ -350,14 +353,15 @@ impl Iteration<'_> {
     fn missed(
         &self,
         ritz: &Ritz,
-        filter: &Filter,
+        cap: usize,
         tolerance: f64,
         generator: &mut Mt64,
     ) -> Result<Option<Vec<Lanes>>> {
+        let filter = self.filter(ritz, cap.max(64), false);
         let mut fresh = Block::random(self.operator.dim(), LANES, generator);
-        for _ in 0..2 {
+        for _ in 0..filter.rounds(1e7) {
             self.orthonormalise(&mut fresh, Some(&ritz.vectors))?;
-            self.apply(filter, &mut fresh);
+            self.apply(&filter, &mut fresh);
         }
         self.orthonormalise(&mut fresh, Some(&ritz.vectors))?;
         let lowest = self.ritz(&fresh)?;
@@ -389,12 +393,20 @@ impl Filter {
             outside.max(1.0).acosh()
         };
         let degree = |gain: f64, value: f64| (2.0 * gain).ln() / growth(value).max(1e-9);
+        let of_last = growth(last);
         let degree = degree(GAIN, last).min(degree(MAX_GAIN, lowest));
         Self {
             damped,
             anchor: lowest,
             degree: (degree.ceil() as usize).clamp(1, cap),
+            growth: of_last,
         }
+    }
+
+    /// How often it is to be applied for a gain of the last eigenvalue sought, within reason.
+    fn rounds(&self, gain: f64) -> usize {
+        let each = (self.growth * self.degree as f64).max(1e-9);
+        (((2.0 * gain).ln() / each).ceil() as usize).clamp(2, 16)
     }
 }
 
