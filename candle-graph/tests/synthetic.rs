@@ -200,7 +200,7 @@ fn small_world_graphs_are_those_of_networkx() {
         let expected: Vec<[u32; 2]> = serde_json::from_value(case["edges"].clone()).unwrap();
         assert_eq!(undirected(&graph), expected, "{line}");
     }
-    assert_eq!(text.lines().count(), 41);
+    assert_eq!(text.lines().count(), 46);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Readers of graph data: files and streams in, checked [`Graph`]s out, one by one.
 //!
 //! [`open`] reads a file, [`read()`] any stream; both give an iterator over `Result<Graph>`. The
-//! [`Format`] follows from the file's ending or is given.
+//! [`Format`] follows from the file's ending or is given. [`synthetic`] makes graphs instead.
 //!
 //! | format | endings | holds |
 //! |---|---|---|
