@@ -136,6 +136,7 @@ mod graphgym;
 mod json;
 mod locate;
 mod node_link;
+mod points;
 mod source;
 pub mod synthetic;
 
@@ -150,6 +151,7 @@ pub use edge_list::{EdgeList, EdgeListOptions};
 pub use graphgym::SafetensorsBatch;
 pub use json::JsonLines;
 pub use node_link::NodeLinkOptions;
+pub use points::{parse_points, read_points};
 
 use crate::error::{Error, Result};
 use crate::graph::Graph;

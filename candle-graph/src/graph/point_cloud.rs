@@ -68,6 +68,11 @@ impl PointCloud {
         Ok(Self { dim, coordinates })
     }
 
+    /// The coordinates, point after point.
+    pub fn coordinates(&self) -> &[f64] {
+        &self.coordinates
+    }
+
     /// Number of points, at least one.
     pub fn len(&self) -> usize {
         self.coordinates.len() / self.dim

@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 use std::path::Path;
 
 use candle_core::{DType, Device};
-use candle_graph::encodings::{EncodingPlan, EncodingRecipe, Level};
+use candle_graph::encodings::{EigenvectorScale, EncodingPlan, EncodingRecipe, Level, Rotational};
 use candle_graph::graph::InputSchema;
 use candle_graph_models::{ModelConfig, PredictionLevel};
 use candle_graph_weights::checkpoint::{CONFIG_FILE, Training, WEIGHTS_FILE};
@@ -195,6 +195,9 @@ fn describe(recipe: &EncodingRecipe) -> String {
                 graphormer.in_degrees, graphormer.out_degrees
             )
         }
+        EncodingRecipe::Rotational(rotational) => {
+            format!("coordinates, {}", coordinates(rotational))
+        }
         _ => "another encoding".to_string(),
     };
     for (at, (name, level, width)) in recipe.arrays().iter().enumerate() {
@@ -218,4 +221,30 @@ fn bytes_on_disk(folder: &Path) -> u64 {
         .filter(std::fs::Metadata::is_file)
         .map(|data| data.len())
         .sum()
+}
+
+/// What rotates queries and keys. Graphs may always bring their own.
+fn coordinates(rotational: &Rotational) -> String {
+    match rotational {
+        Rotational::Given { dim } => format!("{dim} given as `t` of every graph"),
+        Rotational::Eigenvectors {
+            count,
+            trivial,
+            laplacian_norm,
+            scale,
+        } => {
+            let which = match trivial {
+                true => "the constant one included",
+                false => "the constant one left out",
+            };
+            let scale = match scale {
+                EigenvectorScale::EffectiveResistance => ", by effective resistance",
+                _ => "",
+            };
+            format!("{count} eigenvectors, {which}, Laplacian {laplacian_norm}{scale}")
+        }
+        Rotational::RandomWalk(rwse) => format!("{} steps of random walks", rwse.times.len()),
+        Rotational::Wave(wave) => format!("heat kernels at {} scales", wave.scales.len()),
+        _ => "of another kind".to_string(),
+    }
 }

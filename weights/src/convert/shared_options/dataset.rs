@@ -93,7 +93,8 @@ pub(in crate::convert) fn dataset_title(options: &Options) -> Result<Option<Stri
         return Ok(Some(set.title.to_string()));
     }
     let name = options.text("dataset.name", "")?;
-    Ok(Some(name).filter(|name| !name.is_empty()))
+    // GraphGym's default is the name "none".
+    Ok(Some(name).filter(|name| !name.is_empty() && name != "none"))
 }
 
 #[cfg(test)]
