@@ -26,8 +26,8 @@ mod config;
 use candle_core::{Result, Tensor};
 use candle_graph::graph::GraphBatch;
 use candle_graph::nn::{
-    Attention, AttentionConfig, BigBirdLayout, GraphLayerNorm, MessageInput, MessageOutput,
-    MessagePassing, MessagePassingConfig, batch_norm, linear,
+    Attention, AttentionConfig, GraphLayerNorm, MessageInput, MessageOutput, MessagePassing,
+    MessagePassingConfig, batch_norm, linear,
 };
 use candle_graph::ops::{
     self, Activation, Affine, LinearWeights, reference_is_forced, residual_affine,
@@ -169,10 +169,7 @@ impl Layer {
         let Some((attention, _)) = &self.attention else {
             return Ok(None);
         };
-        let rotation = match context.rotations {
-            Some(rotations) => rotations.of_layer(index)?,
-            None => None,
-        };
+        let rotation = context.rotations.of_layer(index)?;
         let node_ptr = context.batch.node_ptr();
         let attended = attention.forward(nodes, node_ptr, context.bias, rotation.as_deref())?;
         Ok(Some(attended))
@@ -245,7 +242,7 @@ struct Context<'a> {
     batch: &'a GraphBatch,
     positions: Option<&'a Tensor>,
     bias: Option<&'a Tensor>,
-    rotations: Option<&'a BatchRotations<'a>>,
+    rotations: &'a BatchRotations<'a>,
 }
 
 /// The GraphGPS model.
@@ -254,7 +251,7 @@ pub struct Gps {
     config: GpsConfig,
     frame: Frame,
     input: Input,
-    rotations: Option<Rotations>,
+    rotations: Rotations,
     layers: Vec<Layer>,
 }
 
@@ -278,16 +275,13 @@ impl Gps {
                 &vb,
             )?,
             input: Input::new(&config.input, width, config.edge_width(), &vb)?,
-            rotations: match (&config.rotary, &config.attention) {
-                (Some(rotary), Some(attention)) => Some(Rotations::new(
-                    rotary,
-                    attention,
-                    width,
-                    config.layers,
-                    &vb,
-                )?),
-                _ => None,
-            },
+            rotations: Rotations::new(
+                config.rotary.as_ref(),
+                config.attention.as_ref(),
+                width,
+                config.layers,
+                &vb,
+            )?,
             layers,
             config: config.clone(),
         })
@@ -309,13 +303,7 @@ impl Family for Gps {
     }
 
     fn depends_on_batch(&self) -> bool {
-        matches!(
-            self.config.attention,
-            Some(AttentionConfig::BigBird {
-                layout: BigBirdLayout::Batch,
-                ..
-            })
-        )
+        (self.config.attention.as_ref()).is_some_and(AttentionConfig::depends_on_batch)
     }
 
     fn node_states(
@@ -324,15 +312,12 @@ impl Family for Gps {
         trace: &mut Trace,
     ) -> candle_graph::Result<NodeStates> {
         let encoded = self.input.forward(batch, trace)?;
-        let rotations = match &self.rotations {
-            Some(rotations) => Some(rotations.for_batch(batch, trace)?),
-            None => None,
-        };
+        let rotations = self.rotations.for_batch(batch, trace)?;
         let context = Context {
             batch: encoded.with_tokens.as_ref().unwrap_or(batch),
             positions: encoded.positions.as_ref(),
             bias: encoded.bias.as_ref(),
-            rotations: rotations.as_ref(),
+            rotations: &rotations,
         };
         let mut states = States {
             nodes: encoded.nodes,

@@ -49,9 +49,13 @@ pub(crate) fn plan(
     EncodingPlan::new(recipes)
 }
 
-/// The frequencies of all layers, and what makes the coordinates that they turn into angles.
+/// The frequencies of all layers, and what makes the coordinates that they turn into angles; nothing
+/// in a model that does not rotate.
 #[derive(Debug, Clone)]
-pub(crate) struct Rotations {
+pub(crate) struct Rotations(Option<Parts>);
+
+#[derive(Debug, Clone)]
+struct Parts {
     encoder: RotationalEncoder,
     frequencies: Frequencies,
 }
@@ -68,31 +72,35 @@ impl Rotations {
     /// Loads `rotary.encoder.…`, where coordinates are learned, and the frequencies: shared ones
     /// from `rotary.{query,key}.weight`, others from `layers.{i}.rotary.{query,key}.weight`.
     pub(crate) fn new(
-        config: &RotaryConfig,
-        attention: &AttentionConfig,
+        config: Option<&RotaryConfig>,
+        attention: Option<&AttentionConfig>,
         width: usize,
         layers: usize,
         vb: &VarBuilder<'_>,
     ) -> Result<Self> {
+        let Some((config, attention)) = config.zip(attention) else {
+            return Ok(Self(None));
+        };
         let load = |vb| Rotary::new(config, attention, width, vb);
-        let rotates = |i: &usize| config.rotates(*i);
-        Ok(Self {
+        let own = |i: usize| {
+            config
+                .rotates(i)
+                .then(|| vb.pp("layers").pp(i).pp("rotary"))
+        };
+        Ok(Self(Some(Parts {
             encoder: RotationalEncoder::new(&config.features, vb.pp("rotary.encoder"))?,
             frequencies: match config.share_layers {
                 true => Frequencies::Shared(
                     load(vb.pp("rotary"))?,
-                    (0..layers).map(|i| rotates(&i)).collect(),
+                    (0..layers).map(|i| config.rotates(i)).collect(),
                 ),
                 false => Frequencies::Own(
                     (0..layers)
-                        .map(|i| {
-                            let own = rotates(&i).then(|| vb.pp("layers").pp(i).pp("rotary"));
-                            own.map(load).transpose()
-                        })
+                        .map(|i| own(i).map(load).transpose())
                         .collect::<Result<_>>()?,
                 ),
             },
-        })
+        })))
     }
 
     /// The rotations for the nodes of `batch`. Records `rotary.coordinates` `[nodes, m]`.
@@ -101,37 +109,59 @@ impl Rotations {
         batch: &GraphBatch,
         trace: &mut Trace,
     ) -> candle_graph::Result<BatchRotations<'_>> {
-        let coordinates = self.encoder.forward(batch)?;
+        let Some(Parts {
+            encoder,
+            frequencies,
+        }) = &self.0
+        else {
+            return Ok(BatchRotations::None);
+        };
+        let coordinates = encoder.forward(batch)?;
         trace.record(|| "rotary.coordinates".to_string(), &coordinates);
-        Ok(BatchRotations {
-            shared: match &self.frequencies {
-                Frequencies::Shared(rotary, _) => Some(rotary.rotation(&coordinates)?),
-                Frequencies::Own(_) => None,
+        Ok(match frequencies {
+            Frequencies::Shared(rotary, layers) => BatchRotations::Shared {
+                rotation: rotary.rotation(&coordinates)?,
+                layers,
             },
-            frequencies: &self.frequencies,
-            coordinates,
+            Frequencies::Own(rotaries) => BatchRotations::Own {
+                rotaries,
+                coordinates,
+            },
         })
     }
 }
 
 /// The rotations for the nodes of a batch.
 #[derive(Debug)]
-pub(crate) struct BatchRotations<'a> {
-    frequencies: &'a Frequencies,
-    coordinates: Tensor,
-    shared: Option<Rotation>,
+pub(crate) enum BatchRotations<'a> {
+    /// No layer rotates.
+    None,
+    /// One for all layers that rotate.
+    Shared {
+        rotation: Rotation,
+        layers: &'a [bool],
+    },
+    /// One for every layer that rotates, from coordinates `[nodes, m]`.
+    Own {
+        rotaries: &'a [Option<Rotary>],
+        coordinates: Tensor,
+    },
 }
 
 impl BatchRotations<'_> {
     /// The rotation of layer `index`, if it rotates.
     pub(crate) fn of_layer(&self, index: usize) -> Result<Option<Cow<'_, Rotation>>> {
-        match self.frequencies {
-            Frequencies::Shared(_, rotates) => {
-                let rotates = rotates.get(index).copied().unwrap_or(false);
-                Ok(self.shared.as_ref().filter(|_| rotates).map(Cow::Borrowed))
+        match self {
+            Self::None => Ok(None),
+            Self::Shared { rotation, layers } => {
+                let rotates = layers.get(index).copied().unwrap_or(false);
+                Ok(rotates.then_some(Cow::Borrowed(rotation)))
             }
-            Frequencies::Own(rotaries) => match rotaries.get(index) {
-                Some(Some(rotary)) => Ok(Some(Cow::Owned(rotary.rotation(&self.coordinates)?))),
+            Self::Own {
+                rotaries,
+                coordinates,
+            } => match rotaries.get(index) {
+                Some(Some(rotary)) => Ok(Some(Cow::Owned(rotary.rotation(coordinates)?))),
                 _ => Ok(None),
             },
         }

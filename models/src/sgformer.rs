@@ -48,7 +48,7 @@ struct AttentionBranch {
     input: LinearWeights,
     input_norm: Option<LayerNorm>,
     layers: Vec<Layer>,
-    rotations: Option<Rotations>,
+    rotations: Rotations,
     /// The layer's share in its mixture with the states it started from.
     alpha: Option<f64>,
     activation: Activation,
@@ -77,13 +77,13 @@ impl AttentionBranch {
             layers: (0..branch.layers)
                 .map(|i| layer(vb.pp("layers").pp(i)))
                 .collect::<Result<_>>()?,
-            rotations: match &config.rotary {
-                Some(rotary) => {
-                    let (heads, width) = (config.heads(), config.rotated_width());
-                    Some(Rotations::new(rotary, &heads, width, branch.layers, vb)?)
-                }
-                None => None,
-            },
+            rotations: Rotations::new(
+                config.rotary.as_ref(),
+                Some(&config.heads()),
+                config.rotated_width(),
+                branch.layers,
+                vb,
+            )?,
             alpha: branch.residual.then_some(branch.alpha),
             activation: config.activation,
             layer_activation: match branch.layer_activation {
@@ -100,10 +100,7 @@ impl AttentionBranch {
         batch: &GraphBatch,
         trace: &mut Trace,
     ) -> candle_graph::Result<Tensor> {
-        let rotations = match &self.rotations {
-            Some(rotations) => Some(rotations.for_batch(batch, trace)?),
-            None => None,
-        };
+        let rotations = self.rotations.for_batch(batch, trace)?;
         let normalised = |states: Tensor, norm: &Option<LayerNorm>, activation: Activation| {
             let states = match norm {
                 Some(norm) => norm.forward(&states)?,
@@ -115,10 +112,7 @@ impl AttentionBranch {
         let mut states = normalised(states, &self.input_norm, self.activation)?;
         trace.record(|| "attention.input".to_string(), &states);
         for (i, layer) in self.layers.iter().enumerate() {
-            let rotation = match &rotations {
-                Some(rotations) => rotations.of_layer(i)?,
-                None => None,
-            };
+            let rotation = rotations.of_layer(i)?;
             let node_ptr = batch.node_ptr();
             let mut attended = layer
                 .attention

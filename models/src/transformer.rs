@@ -18,7 +18,7 @@ mod config;
 
 use candle_core::{Result, Tensor};
 use candle_graph::graph::{GraphBatch, Offsets};
-use candle_graph::nn::{Attention, AttentionConfig, BigBirdLayout, Rotation, linear};
+use candle_graph::nn::{Attention, Rotation, linear};
 use candle_graph::ops::{self, Activation, LinearWeights};
 use candle_nn::VarBuilder;
 
@@ -126,7 +126,7 @@ pub struct Transformer {
     config: TransformerConfig,
     frame: Frame,
     input: Input,
-    rotations: Option<Rotations>,
+    rotations: Rotations,
     layers: Vec<Layer>,
     /// Behind the last layer, where norms stand before the blocks.
     norm: Option<PostNorm>,
@@ -153,19 +153,13 @@ impl Transformer {
                 &vb,
             )?,
             input: Input::new(&config.input, width, width, &vb)?,
-            rotations: match &config.rotary {
-                Some(rotary) => {
-                    let attention = &config.attention;
-                    Some(Rotations::new(
-                        rotary,
-                        attention,
-                        width,
-                        config.layers,
-                        &vb,
-                    )?)
-                }
-                None => None,
-            },
+            rotations: Rotations::new(
+                config.rotary.as_ref(),
+                Some(&config.attention),
+                width,
+                config.layers,
+                &vb,
+            )?,
             layers,
             norm: match config.norm_place {
                 NormPlace::Before => Some(PostNorm::new(width, norms, "output", &vb)?),
@@ -191,13 +185,7 @@ impl Family for Transformer {
     }
 
     fn depends_on_batch(&self) -> bool {
-        matches!(
-            self.config.attention,
-            AttentionConfig::BigBird {
-                layout: BigBirdLayout::Batch,
-                ..
-            }
-        )
+        self.config.attention.depends_on_batch()
     }
 
     fn node_states(
@@ -206,20 +194,14 @@ impl Family for Transformer {
         trace: &mut Trace,
     ) -> candle_graph::Result<NodeStates> {
         let encoded = self.input.forward(batch, trace)?;
-        let rotations = match &self.rotations {
-            Some(rotations) => Some(rotations.for_batch(batch, trace)?),
-            None => None,
-        };
+        let rotations = self.rotations.for_batch(batch, trace)?;
         let context = Context {
             node_ptr: encoded.with_tokens.as_ref().unwrap_or(batch).node_ptr(),
             bias: encoded.bias.as_ref(),
         };
         let mut nodes = encoded.nodes;
         for (i, layer) in self.layers.iter().enumerate() {
-            let rotation = match &rotations {
-                Some(rotations) => rotations.of_layer(i)?,
-                None => None,
-            };
+            let rotation = rotations.of_layer(i)?;
             nodes = layer.forward(i, &nodes, &context, rotation.as_deref(), trace)?;
         }
         if let Some(norm) = &self.norm {

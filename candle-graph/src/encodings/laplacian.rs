@@ -30,7 +30,8 @@ pub const SIGN_NET_EIGENVECTORS: &str = "sign_net.eigenvectors";
 ///
 /// A graph of fewer nodes has fewer eigenvalues. The official code fills up with NaN; here the
 /// columns are 0 and [`LAP_PE_MASK`] marks them. Edges, eigenvalues and the sign of eigenvectors
-/// are as [`Laplacian`] and [`Spectrum`] say; the basis of a multiple eigenvalue's space is
+/// are as [`Laplacian`](crate::spectral::Laplacian) and
+/// [`Spectrum`](crate::spectral::Spectrum) say; the basis of a multiple eigenvalue's space is
 /// arbitrary.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LapPe {

@@ -117,6 +117,13 @@ impl AttentionConfig {
         }
     }
 
+    /// Whether the result for a graph depends on the other graphs of its batch: BigBird whose blocks
+    /// are laid out for the batch.
+    pub fn depends_on_batch(&self) -> bool {
+        let layout = BigBirdLayout::Batch;
+        matches!(self, Self::BigBird { layout: of, .. } if *of == layout)
+    }
+
     /// Checks that attention of `width` columns can be built.
     ///
     /// # Errors
