@@ -329,9 +329,13 @@ pub(crate) struct BenchArgs {
     /// Only cases whose name contains this text
     #[arg(long)]
     pub(crate) case: Option<String>,
-    /// Timed runs of each case, after one that does not count; fewer where they take half a minute
+    /// Timed runs of each case at least, after three that do not count; fewer where they take half
+    /// a minute
     #[arg(long, default_value_t = 9)]
     pub(crate) runs: usize,
+    /// Seconds that each case is timed for at least
+    #[arg(long, default_value_t = 1.0, value_parser = seconds)]
+    pub(crate) seconds: f64,
     /// Run the reference operations instead of the fused ones
     #[arg(long)]
     pub(crate) reference: bool,
@@ -464,6 +468,15 @@ fn at_least_one(text: &str) -> Result<usize, String> {
         Ok(0) => Err("must be at least 1".to_string()),
         Ok(number) => Ok(number),
         Err(_) => Err("not a whole number".to_string()),
+    }
+}
+
+/// A time in seconds, up to an hour.
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number".to_string())?;
+    match (0.0..=3600.0).contains(&seconds) {
+        true => Ok(seconds),
+        false => Err("it must be from 0 to 3600".to_string()),
     }
 }
 

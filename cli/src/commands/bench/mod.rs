@@ -22,6 +22,9 @@ use peer::PeerFigures;
 /// A case that has taken so long is not run again.
 const LONGEST: Duration = Duration::from_secs(30);
 
+/// Runs before the timed ones, of cases that take less than a second.
+const WARM_UPS: usize = 3;
+
 /// What one case took.
 #[derive(Debug, Serialize)]
 struct Figures {
@@ -53,7 +56,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
     for case in cases::all().into_iter().filter(wanted) {
         let (graphs, mut figures) = time(&case, args)?;
         if let Some(command) = &args.peer {
-            figures.peer = peer::time(command, &case.work, &graphs, args.runs)
+            figures.peer = peer::time(command, &case.work, &graphs, (args.runs, args.seconds))
                 .with_context(|| format!("the peer, on {}", case.name))?
                 .map(|times| times.against(figures.milliseconds_median));
         }
@@ -161,19 +164,29 @@ fn measure(
 ) -> Result<Figures> {
     reset_peak_memory();
     let mut milliseconds = Vec::new();
-    let begin = Instant::now();
-    for run in 0..=args.runs.max(1) {
-        if run > 1 && begin.elapsed() > LONGEST {
-            break;
-        }
+    let once = |step: &mut dyn FnMut() -> Result<()>| -> Result<f64> {
         let start = Instant::now();
         match args.reference {
-            true => force_reference(&mut step)?,
+            true => force_reference(step)?,
             false => step()?,
         }
-        if run > 0 {
-            milliseconds.push(start.elapsed().as_secs_f64() * 1e3);
+        Ok(start.elapsed().as_secs_f64() * 1e3)
+    };
+    let begin = Instant::now();
+    for _ in 0..WARM_UPS {
+        once(&mut step)?;
+        if begin.elapsed() > Duration::from_secs(1) {
+            break;
         }
+    }
+    let begin = Instant::now();
+    let enough = |runs: usize| {
+        let elapsed = begin.elapsed();
+        runs > 0
+            && (elapsed > LONGEST || (runs >= args.runs && elapsed.as_secs_f64() >= args.seconds))
+    };
+    while !enough(milliseconds.len()) {
+        milliseconds.push(once(&mut step)?);
     }
     milliseconds.sort_by(f64::total_cmp);
     let median = *milliseconds

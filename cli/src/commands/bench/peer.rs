@@ -53,7 +53,7 @@ pub(super) fn time(
     command: &str,
     work: &Work,
     graphs: &[Graph],
-    runs: usize,
+    (runs, seconds): (usize, f64),
 ) -> Result<Option<PeerTimes>> {
     let Some(mut task) = task(work) else {
         return Ok(None);
@@ -62,6 +62,7 @@ pub(super) fn time(
     for (key, value) in [
         ("graphs", json!(graphs)),
         ("runs", json!(runs.max(1))),
+        ("seconds", json!(seconds)),
         ("threads", json!(rayon::current_num_threads())),
     ] {
         task[key] = value;
