@@ -30,7 +30,7 @@ use candle_graph::nn::{
     MessagePassingConfig, batch_norm, linear,
 };
 use candle_graph::ops::{
-    self, Activation, Affine, LinearWeights, reference_is_forced, residual_affine,
+    Activation, Affine, LinearWeights, feed_forward, reference_is_forced, residual_affine,
 };
 use candle_nn::VarBuilder;
 
@@ -217,9 +217,7 @@ impl Layer {
         }
         // A layer without either is refused by the configuration.
         let nodes = sum.unwrap_or(nodes);
-        let [input, output] = &self.feed_forward;
-        let hidden = ops::linear(&nodes, input, self.activation)?;
-        let hidden = ops::linear(&hidden, output, Activation::Identity)?;
+        let hidden = feed_forward(&nodes, self.feed_forward.each_ref(), self.activation)?;
         let nodes = self.norm.residual(&nodes, &hidden, None, batch)?;
         trace.record(|| format!("layers.{index}.node"), &nodes);
         if let Some(edges) = &edges {

@@ -17,7 +17,7 @@ mod config;
 use candle_core::{Result, Tensor};
 use candle_graph::graph::GraphBatch;
 use candle_graph::nn::{MultiHeadAttention, layer_norm, linear};
-use candle_graph::ops::{self, Activation, LayerNorm, LinearWeights};
+use candle_graph::ops::{Activation, LayerNorm, LinearWeights, feed_forward};
 use candle_nn::VarBuilder;
 
 use crate::family::{Family, Frame};
@@ -62,10 +62,9 @@ impl Layer {
         let attended = (self.attention).forward(&normed, batch.node_ptr(), bias, None)?;
         trace.record(|| format!("layers.{index}.attention"), &attended);
         let nodes = (nodes + attended)?;
-        let [input, output] = &self.feed_forward;
         let normed = self.norm_feed_forward.forward(&nodes)?;
-        let hidden = ops::linear(&normed, input, Activation::Gelu)?;
-        let nodes = (nodes + ops::linear(&hidden, output, Activation::Identity)?)?;
+        let nodes =
+            (nodes + feed_forward(&normed, self.feed_forward.each_ref(), Activation::Gelu)?)?;
         trace.record(|| format!("layers.{index}.node"), &nodes);
         Ok(nodes)
     }

@@ -23,7 +23,7 @@ use candle_graph::graph::GraphBatch;
 use candle_graph::nn::{DegreeScaler, FeatureEncoder, RrwpEncoder, linear, linear_no_bias};
 use candle_graph::ops::{
     self, Activation, Affine, LinearWeights, PairAttentionInput, PairAttentionWeights, PairOutput,
-    PairUpdate, pair_attention,
+    PairUpdate, feed_forward, pair_attention,
 };
 use candle_nn::VarBuilder;
 
@@ -173,9 +173,7 @@ impl Layer {
         let nodes = (nodes + self.branch(0, attention)?)?;
         let nodes = self.norm_attention.forward(nodes)?;
 
-        let [input, output] = &self.feed_forward;
-        let hidden = ops::linear(&nodes, input, self.activation)?;
-        let hidden = ops::linear(&hidden, output, Activation::Identity)?;
+        let hidden = feed_forward(&nodes, self.feed_forward.each_ref(), self.activation)?;
         let nodes = (nodes + self.branch(1, hidden)?)?;
         let nodes = self.norm_feed_forward.forward(nodes)?;
 

@@ -234,13 +234,21 @@ impl Predictor {
 /// the states of a layer to stay in a core's cache.
 const PART_NODES: usize = 256;
 
-/// Cuts `graphs` into runs of at most [`PART_NODES`] nodes; a larger graph is a part by itself.
+/// Cuts `graphs` into an even number of runs of about as many nodes, [`PART_NODES`] or a little more
+/// at most, so that two threads, or four, have equal shares. A larger graph is a part by itself.
 fn parts<G: AsRef<Graph>>(graphs: &[G]) -> Vec<Range<usize>> {
+    let sizes = || graphs.iter().map(|graph| graph.as_ref().num_nodes());
+    let total = sizes().fold(0, usize::saturating_add);
+    let count = match total.div_ceil(PART_NODES) {
+        0 | 1 => 1,
+        count => count.next_multiple_of(2),
+    };
+    let share = total.div_ceil(count);
     let mut parts = Vec::new();
     let (mut start, mut nodes) = (0, 0usize);
-    for (at, graph) in graphs.iter().enumerate() {
-        let size = graph.as_ref().num_nodes();
-        if at > start && nodes.saturating_add(size) > PART_NODES {
+    for (at, size) in sizes().enumerate() {
+        // The graph on the border goes where more of it lies.
+        if at > start && nodes.saturating_add(size / 2) > share {
             parts.push(start..at);
             (start, nodes) = (at, 0);
         }
@@ -290,4 +298,49 @@ fn split(tensor: &Tensor, level: PredictionLevel, batch: &GraphBatch) -> Result<
         None => (0..rows).map(|g| part(g..g + 1)).collect(),
         Some(segments) => segments.ranges().map(part).collect(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cut(sizes: &[usize]) -> Vec<Range<usize>> {
+        let graph = |&n: &usize| Graph::builder(n).build().unwrap();
+        parts(&sizes.iter().map(graph).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn parts_are_even_in_number_and_size_and_hold_every_graph_once() {
+        let molecules: Vec<usize> = (0..32).map(|i| 20 + i % 8).collect();
+        for sizes in [
+            molecules.as_slice(),
+            &[150; 8],
+            &[7; 500],
+            &[300, 20, 300, 20],
+        ] {
+            let found = cut(sizes);
+            let nodes: Vec<usize> = (found.iter())
+                .map(|part| sizes[part.clone()].iter().sum())
+                .collect();
+            let ends: Vec<usize> = found
+                .iter()
+                .flat_map(|part| [part.start, part.end])
+                .collect();
+            assert!(
+                ends.windows(2)
+                    .skip(1)
+                    .step_by(2)
+                    .all(|pair| pair[0] == pair[1])
+            );
+            assert_eq!((ends[0], ends[ends.len() - 1]), (0, sizes.len()));
+            assert_eq!(found.len() % 2, 0, "{nodes:?}");
+            let (least, most) = (nodes.iter().min().unwrap(), nodes.iter().max().unwrap());
+            let largest = sizes.iter().max().unwrap();
+            assert!(most - least <= 2 * largest, "{nodes:?}");
+            assert!(*most <= PART_NODES + largest, "{nodes:?}");
+        }
+        // Too little for two parts, and a graph that cannot be cut.
+        assert_eq!(cut(&[100, 100]).len(), 1);
+        assert_eq!(cut(&[5000]).len(), 1);
+    }
 }

@@ -17,7 +17,7 @@ mod config;
 use candle_core::{Result, Tensor};
 use candle_graph::graph::GraphBatch;
 use candle_graph::nn::{SanAttention, linear};
-use candle_graph::ops::{self, Activation, LinearWeights};
+use candle_graph::ops::{self, Activation, LinearWeights, feed_forward};
 use candle_nn::VarBuilder;
 
 use crate::family::{Family, Frame};
@@ -81,9 +81,7 @@ impl Layer {
         trace.record(|| format!("layers.{index}.attention"), &attended);
         let attended = ops::linear(&attended, &self.node_output, Activation::Identity)?;
         let nodes = self.norm_attention.forward(sum(nodes, attended)?)?;
-        let [input, output] = &self.feed_forward;
-        let hidden = ops::linear(&nodes, input, Activation::Relu)?;
-        let hidden = ops::linear(&hidden, output, Activation::Identity)?;
+        let hidden = feed_forward(&nodes, self.feed_forward.each_ref(), Activation::Relu)?;
         let nodes = self.norm_feed_forward.forward(sum(&nodes, hidden)?)?;
         trace.record(|| format!("layers.{index}.node"), &nodes);
         Ok(nodes)

@@ -19,7 +19,7 @@ mod config;
 use candle_core::{Result, Tensor};
 use candle_graph::graph::{GraphBatch, Offsets};
 use candle_graph::nn::{Attention, Rotation, linear};
-use candle_graph::ops::{self, Activation, LinearWeights};
+use candle_graph::ops::{self, Activation, LinearWeights, feed_forward};
 use candle_nn::VarBuilder;
 
 use crate::family::{Family, Frame};
@@ -105,9 +105,7 @@ impl Layer {
             }
         })?;
         let nodes = self.block(&nodes, &self.norm_feed_forward, |nodes| {
-            let [input, output] = &self.feed_forward;
-            let hidden = ops::linear(nodes, input, self.activation)?;
-            ops::linear(&hidden, output, Activation::Identity)
+            feed_forward(nodes, self.feed_forward.each_ref(), self.activation)
         })?;
         trace.record(|| format!("layers.{index}.node"), &nodes);
         Ok(nodes)

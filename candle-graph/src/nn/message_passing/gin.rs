@@ -6,7 +6,7 @@ use candle_nn::VarBuilder;
 use super::MessageInput;
 use super::distance_gate::DistanceGate;
 use crate::nn::linear;
-use crate::ops::{self, Activation, LinearWeights, NeighbourSumInput, neighbour_sum};
+use crate::ops::{Activation, LinearWeights, NeighbourSumInput, feed_forward, neighbour_sum};
 
 /// `mlp((1 + eps)·x_i + Σ_j m_ij)` with messages `x_j` (PyG's `GINConv`) or `relu(x_j + e_ij)`
 /// (`GINEConv`), the latter scaled by the distance gate where there is one.
@@ -74,7 +74,6 @@ impl Gin {
             weights: weights.as_ref(),
             self_weight: Some(&self.self_weight),
         })?;
-        let hidden = ops::linear(&sums, &self.mlp[0], self.activation)?;
-        ops::linear(&hidden, &self.mlp[1], Activation::Identity)
+        feed_forward(&sums, self.mlp.each_ref(), self.activation)
     }
 }

@@ -10,7 +10,9 @@ use crate::encodings::{LAP_PE_EIGENVALUES, LAP_PE_EIGENVECTORS, LapPe};
 use crate::error::Result as EngineResult;
 use crate::graph::{GraphBatch, Offsets};
 use crate::nn::{MultiHeadAttention, NORM_EPS, batch_norm, layer_norm, linear};
-use crate::ops::{self, Activation, Affine, LayerNorm, LinearWeights, Reduction, segment_reduce};
+use crate::ops::{
+    self, Activation, Affine, LayerNorm, LinearWeights, Reduction, feed_forward, segment_reduce,
+};
 
 /// Width of the feed-forward block of PyTorch's `TransformerEncoderLayer`.
 const FEED_FORWARD: usize = 2048;
@@ -42,9 +44,7 @@ impl TransformerLayer {
     fn forward(&self, x: &Tensor, sets: &Offsets) -> Result<Tensor> {
         let attended = self.attention.forward(x, sets, None, None)?;
         let x = self.norm_attention.forward(&(x + attended)?)?;
-        let [input, output] = &self.feed_forward;
-        let hidden = ops::linear(&x, input, Activation::Relu)?;
-        let hidden = ops::linear(&hidden, output, Activation::Identity)?;
+        let hidden = feed_forward(&x, self.feed_forward.each_ref(), Activation::Relu)?;
         self.norm_feed_forward.forward(&(x + hidden)?)
     }
 }

@@ -3,7 +3,7 @@
 use candle_core::{Device, Result, Tensor};
 use rayon::prelude::*;
 
-use super::LinearWeights;
+use super::{LinearWeights, Prepared};
 use crate::ops::Activation;
 use crate::ops::host::HostF32;
 use crate::ops::matmul::{Into, matmul};
@@ -41,15 +41,7 @@ pub(in crate::ops) fn map_blocks(
     let input = HostF32::new(&x)?;
     let mut out = vec![0.0f32; rows * n];
     let block = |first: usize, input: &[f32], out: &mut [f32]| {
-        let into = match &prepared.bias {
-            Some(bias) => {
-                out.chunks_exact_mut(n)
-                    .for_each(|row| row.copy_from_slice(bias));
-                Into::Add
-            }
-            None => Into::Replace,
-        };
-        matmul(input, &prepared.rhs, out, into);
+        prepared.apply(input, out);
         finish(first, out);
     };
     if width == 0 || n == 0 {
@@ -58,10 +50,33 @@ pub(in crate::ops) fn map_blocks(
     if rows <= BLOCK {
         block(0, &input, &mut out);
     } else {
-        out.par_chunks_mut(BLOCK * n)
-            .zip(input.par_chunks(BLOCK * width))
+        let size = even_blocks(rows, BLOCK);
+        out.par_chunks_mut(size * n)
+            .zip(input.par_chunks(size * width))
             .enumerate()
-            .for_each(|(i, (out, input))| block(i * BLOCK, input, out));
+            .for_each(|(i, (out, input))| block(i * size, input, out));
     }
     Tensor::from_vec(out, (rows, n), &Device::Cpu)
+}
+
+/// Rows of a block, `most` at most, when `rows` are cut into an even number of blocks of equal size,
+/// so that two threads, or four, have equal shares.
+pub(in crate::ops) fn even_blocks(rows: usize, most: usize) -> usize {
+    let blocks = rows.div_ceil(most.max(1)).next_multiple_of(2).max(2);
+    rows.div_ceil(blocks).max(1)
+}
+
+impl Prepared {
+    /// `out = input·Wᵀ + b` on this thread.
+    pub(in crate::ops) fn apply(&self, input: &[f32], out: &mut [f32]) {
+        let into = match &self.bias {
+            Some(bias) => {
+                out.chunks_exact_mut(self.rhs.n())
+                    .for_each(|row| row.copy_from_slice(bias));
+                Into::Add
+            }
+            None => Into::Replace,
+        };
+        matmul(input, &self.rhs, out, into);
+    }
 }

@@ -11,7 +11,7 @@ use super::Activation;
 use super::dispatch::fused_on_cpu;
 use super::matmul::Rhs;
 
-pub(super) use cpu::map_blocks;
+pub(super) use cpu::{even_blocks, map_blocks};
 
 /// Weight `[out, in]` and optional bias `[out]` of an affine map, with the form that the CPU kernel
 /// wants made once. Cloning is cheap.
