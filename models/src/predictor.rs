@@ -245,14 +245,18 @@ fn parts<G: AsRef<Graph>>(graphs: &[G]) -> Vec<Range<usize>> {
     };
     let share = total.div_ceil(count);
     let mut parts = Vec::new();
-    let (mut start, mut nodes) = (0, 0usize);
+    // Nodes before the part that is being filled, and up to here.
+    let (mut start, mut before, mut seen) = (0, 0usize, 0usize);
     for (at, size) in sizes().enumerate() {
-        // The graph on the border goes where more of it lies.
-        if at > start && nodes.saturating_add(size / 2) > share {
+        // Where the part should end, but for large graphs behind which small ones keep together. The
+        // graph on the border goes where more of it lies.
+        let end = share.saturating_mul(parts.len() + 1);
+        let end = end.max(before.saturating_add(share / 2));
+        if at > start && seen.saturating_add(size / 2) > end {
             parts.push(start..at);
-            (start, nodes) = (at, 0);
+            (start, before) = (at, seen);
         }
-        nodes = nodes.saturating_add(size);
+        seen = seen.saturating_add(size);
     }
     if start < graphs.len() {
         parts.push(start..graphs.len());
