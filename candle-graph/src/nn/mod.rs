@@ -37,6 +37,7 @@ pub use positional_encoder::{
 };
 pub use rotary::{
     Rotary, RotaryConfig, RotaryModulation, Rotation, RotationalEncoder, RotationalFeaturesConfig,
+    attention_projection,
 };
 pub use rrwp::RrwpEncoder;
 pub use san_attention::{SanAttention, SanWeighting};

@@ -2,11 +2,8 @@
 
 use candle_core::{Result, Tensor};
 use candle_graph::graph::Offsets;
-use candle_graph::nn::{RotaryModulation, Rotation};
-use candle_graph::ops::{
-    Activation, ColumnRotation, FeatureMap, FeatureRotation, LinearAttentionInput, LinearWeights,
-    linear, linear_attention, rotated_linear,
-};
+use candle_graph::nn::{Rotation, attention_projection};
+use candle_graph::ops::{FeatureMap, LinearAttentionInput, LinearWeights, linear_attention};
 use candle_nn::VarBuilder;
 
 use super::AttentionBranchConfig;
@@ -58,27 +55,7 @@ impl SimpleAttention {
     ) -> Result<Tensor> {
         let (rows, width) = nodes.dims2()?;
         let (heads, inner) = (self.heads, self.heads * width);
-        let (before, after) = match rotation {
-            Some(rotation) if rotation.modulation == RotaryModulation::AfterFeatures => {
-                (None, Some(rotation))
-            }
-            rotation => (rotation, None),
-        };
-        let packed = match before {
-            Some(rotation) => {
-                let of_keys = rotation.key.as_ref().unwrap_or(&rotation.query);
-                let part = |columns, table| ColumnRotation {
-                    columns,
-                    heads,
-                    pairs: rotation.pairs,
-                    table,
-                };
-                let queries = part(0..inner, &rotation.query);
-                let keys = part(inner..2 * inner, of_keys);
-                rotated_linear(nodes, &self.in_proj, &[queries, keys])?
-            }
-            None => linear(nodes, &self.in_proj, Activation::Identity)?,
-        };
+        let packed = attention_projection(nodes, &self.in_proj, (heads, inner), rotation)?;
         let part = |i: usize| packed.narrow(1, i * inner, inner);
         let value = match self.value_map {
             true => part(2)?,
@@ -91,11 +68,7 @@ impl SimpleAttention {
             node_ptr,
             heads,
             feature_map: FeatureMap::Simple,
-            rotation: after.map(|rotation| FeatureRotation {
-                query: &rotation.query,
-                key: rotation.key.as_ref().unwrap_or(&rotation.query),
-                pairs: rotation.pairs,
-            }),
+            rotation: rotation.and_then(Rotation::of_features),
         })?;
         attended.reshape((rows, heads, width))?.mean(1)
     }
@@ -104,6 +77,7 @@ impl SimpleAttention {
 #[cfg(test)]
 mod tests {
     use candle_core::{DType, Device};
+    use candle_graph::nn::RotaryModulation;
     use candle_graph::ops::{RotaryPairs, RotationTable};
 
     use super::*;

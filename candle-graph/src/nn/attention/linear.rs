@@ -3,12 +3,11 @@
 use candle_core::{Result, Tensor, bail};
 use candle_nn::VarBuilder;
 
-use super::{AttentionConfig, FeatureMapConfig, packed_projection, refuse_rotated_features};
+use super::{AttentionConfig, FeatureMapConfig, refuse_rotated_features};
 use crate::graph::Offsets;
-use crate::nn::{RotaryModulation, Rotation, linear};
+use crate::nn::{Rotation, attention_projection, linear};
 use crate::ops::{
-    self, Activation, FeatureMap, FeatureRotation, LinearAttentionInput, LinearWeights,
-    linear_attention,
+    self, Activation, FeatureMap, LinearAttentionInput, LinearWeights, linear_attention,
 };
 
 /// Attention whose weights are products of features of queries and keys, in time and memory linear
@@ -153,13 +152,8 @@ impl LinearAttention {
         if self.name == Self::PERFORMER {
             refuse_rotated_features(self.name, rotation)?;
         }
-        let after = RotaryModulation::AfterFeatures;
-        let (after, before): (Option<&Rotation>, _) = match rotation {
-            Some(rotation) if rotation.modulation == after => (Some(rotation), None),
-            rotation => (None, rotation),
-        };
         let inner = self.out_proj.in_dim();
-        let packed = packed_projection(nodes, &self.in_proj, self.heads, before)?;
+        let packed = attention_projection(nodes, &self.in_proj, (self.heads, inner), rotation)?;
         let part = |i: usize| packed.narrow(1, i * inner, inner);
         let attended = linear_attention(LinearAttentionInput {
             query: &part(0)?,
@@ -172,11 +166,7 @@ impl LinearAttention {
                 Features::Relu { eps } => FeatureMap::Relu { eps: *eps },
                 Features::Simple => FeatureMap::Simple,
             },
-            rotation: after.map(|rotation| FeatureRotation {
-                query: &rotation.query,
-                key: rotation.key.as_ref().unwrap_or(&rotation.query),
-                pairs: rotation.pairs,
-            }),
+            rotation: rotation.and_then(Rotation::of_features),
         })?;
         ops::linear(&attended, &self.out_proj, Activation::Identity)
     }

@@ -16,7 +16,7 @@ pub use softmax::MultiHeadAttention;
 
 use super::{InvalidOption, RotaryModulation, Rotation};
 use crate::graph::Offsets;
-use crate::ops::{Activation, LinearWeights, linear, rotated_linear};
+use crate::ops::Activation;
 
 /// The kinds of attention among the nodes of a graph (the second half of `gt.layer_type` in
 /// GraphGPS).
@@ -257,27 +257,6 @@ impl Attention {
             Self::BigBird(_) => "BigBird",
         };
         bail!("{name} attention takes no bias of pairs: use softmax attention with it")
-    }
-}
-
-/// Queries, keys and values side by side, `[nodes, 3·inner]`, as a packed map of `heads` heads makes
-/// them; `rotation` turns queries and keys where they are made.
-fn packed_projection(
-    nodes: &Tensor,
-    in_proj: &LinearWeights,
-    heads: usize,
-    rotation: Option<&Rotation>,
-) -> Result<Tensor> {
-    match rotation {
-        None => linear(nodes, in_proj, Activation::Identity),
-        Some(rotation) => {
-            let inner = in_proj.out_dim() / 3;
-            let rotations = [
-                rotation.of_queries(0..inner, heads),
-                rotation.of_keys(inner..2 * inner, heads),
-            ];
-            rotated_linear(nodes, in_proj, &rotations)
-        }
     }
 }
 

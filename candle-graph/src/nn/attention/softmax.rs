@@ -3,9 +3,9 @@
 use candle_core::{Result, Tensor, bail};
 use candle_nn::VarBuilder;
 
-use super::{packed_projection, refuse_rotated_features};
+use super::refuse_rotated_features;
 use crate::graph::Offsets;
-use crate::nn::{Rotation, linear, linear_no_bias};
+use crate::nn::{Rotation, attention_projection, linear, linear_no_bias};
 use crate::ops::{self, Activation, AttentionInput, LinearWeights, attention};
 
 /// Attention with queries, keys and values that are affine maps of the node states, and an affine
@@ -63,7 +63,7 @@ impl MultiHeadAttention {
     ) -> Result<Tensor> {
         refuse_rotated_features("softmax", rotation)?;
         let width = self.out_proj.in_dim();
-        let packed = packed_projection(nodes, &self.in_proj, self.heads, rotation)?;
+        let packed = attention_projection(nodes, &self.in_proj, (self.heads, width), rotation)?;
         let part = |i: usize| packed.narrow(1, i * width, width);
         let attended = attention(AttentionInput {
             query: &part(0)?,

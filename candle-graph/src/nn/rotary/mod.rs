@@ -14,7 +14,10 @@ use super::positional_encoder::LapPeEncoder;
 use crate::encodings::ROTATIONAL;
 use crate::error::Result as EngineResult;
 use crate::graph::GraphBatch;
-use crate::ops::{ColumnRotation, RotaryPairs, RotationTable, rotation_table};
+use crate::ops::{
+    Activation, ColumnRotation, FeatureRotation, LinearWeights, RotaryPairs, RotationTable, linear,
+    rotated_linear, rotation_table,
+};
 
 pub use config::{RotaryConfig, RotaryModulation, RotationalFeaturesConfig};
 
@@ -45,9 +48,50 @@ impl Rotation {
     /// The rotation of the keys, which are `columns` of a matrix, of `heads` heads.
     pub fn of_keys(&self, columns: Range<usize>, heads: usize) -> ColumnRotation<'_> {
         ColumnRotation {
-            table: self.key.as_ref().unwrap_or(&self.query),
+            table: self.key_table(),
             ..self.of_queries(columns, heads)
         }
+    }
+
+    /// The rotation of features, where linear attention rotates these.
+    pub fn of_features(&self) -> Option<FeatureRotation<'_>> {
+        match self.modulation {
+            RotaryModulation::BeforeFeatures => None,
+            RotaryModulation::AfterFeatures => Some(FeatureRotation {
+                query: &self.query,
+                key: self.key_table(),
+                pairs: self.pairs,
+            }),
+        }
+    }
+
+    fn key_table(&self) -> &RotationTable {
+        self.key.as_ref().unwrap_or(&self.query)
+    }
+}
+
+/// An affine map of node states `[nodes, in]` to the queries, keys and whatever else an attention
+/// layer makes of them, side by side: the first `inner` columns are queries of `heads` heads, the
+/// next `inner` columns keys. `rotation` turns both where they are made, unless it is one of
+/// features ([`Rotation::of_features`]).
+///
+/// # Errors
+/// Shapes that do not fit.
+pub fn attention_projection(
+    nodes: &Tensor,
+    weights: &LinearWeights,
+    (heads, inner): (usize, usize),
+    rotation: Option<&Rotation>,
+) -> Result<Tensor> {
+    match rotation {
+        Some(rotation) if rotation.modulation == RotaryModulation::BeforeFeatures => {
+            let rotations = [
+                rotation.of_queries(0..inner, heads),
+                rotation.of_keys(inner..2 * inner, heads),
+            ];
+            rotated_linear(nodes, weights, &rotations)
+        }
+        _ => linear(nodes, weights, Activation::Identity),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::encodings::Rotational;
 use crate::nn::{Rotary, RotaryConfig, RotationalFeaturesConfig};
-use crate::ops::{AttentionInput, RotaryPairs, attention, rotate};
+use crate::ops::{AttentionInput, LinearWeights, RotaryPairs, attention, linear, rotate};
 
 /// Number of coordinates.
 const COORDINATES: usize = 3;
