@@ -42,6 +42,24 @@ pub enum FeatureEncoderConfig {
 }
 
 impl FeatureEncoderConfig {
+    /// Categories of the nine atom features of the `ogb` package (`Atom`).
+    pub const ATOM_TABLES: &'static [usize] = &[119, 5, 12, 12, 10, 6, 6, 2, 2];
+    /// Categories of its three bond features (`Bond`).
+    pub const BOND_TABLES: &'static [usize] = &[5, 6, 2];
+    /// Node type, node attribute and depth of `ogbg-code2`'s syntax trees (`ASTNode`).
+    pub const SYNTAX_NODE_TABLES: &'static [usize] = &[98, 10030, 21];
+    /// The column of the depth among these: the official code takes larger ones for the largest.
+    pub const SYNTAX_DEPTH: usize = 2;
+    /// Kind and direction of their edges (`ASTEdge`).
+    pub const SYNTAX_EDGE_TABLES: &'static [usize] = &[2, 2];
+
+    /// One embedding a column, of so many categories.
+    pub fn embedding(tables: &[usize]) -> Self {
+        Self::Embedding {
+            tables: tables.to_vec(),
+        }
+    }
+
     /// Checks that an encoder can be built.
     ///
     /// # Errors

@@ -12,11 +12,6 @@ use super::{WireDataset, rotary};
 use crate::gps::{GpsConfig, GpsNorm};
 use crate::sections::{InputConfig, OutputConfig, norm_eps};
 
-/// Categories of OGB's nine atom features.
-const ATOM: [usize; 9] = [119, 5, 12, 12, 10, 6, 6, 2, 2];
-/// Categories of OGB's three bond features.
-const BOND: [usize; 3] = [5, 6, 2];
-
 #[derive(Debug, Clone, Copy)]
 enum Local {
     Gine,
@@ -45,15 +40,7 @@ pub(super) struct Sizes {
 
 impl Sizes {
     pub(super) fn of(dataset: WireDataset) -> Self {
-        use FeatureEncoderConfig::{ClampedEmbedding, Dummy, Embedding, Linear};
-        let (atom, bond) = (
-            || Embedding {
-                tables: ATOM.to_vec(),
-            },
-            || Embedding {
-                tables: BOND.to_vec(),
-            },
-        );
+        use FeatureEncoderConfig::{ClampedEmbedding, Dummy, Linear};
         let usual = Self {
             hidden_dim: 64,
             heads: 4,
@@ -62,8 +49,8 @@ impl Sizes {
             eigenvectors: 10,
             lap_pe: None,
             rwse: None,
-            node: atom(),
-            edge: bond(),
+            node: FeatureEncoderConfig::embedding(FeatureEncoderConfig::ATOM_TABLES),
+            edge: FeatureEncoderConfig::embedding(FeatureEncoderConfig::BOND_TABLES),
             outputs: 1,
             pooling: Pooling::Mean,
             head: HeadConfig::Graph { layers: 1 },
@@ -176,10 +163,10 @@ impl Sizes {
                 layers: 4,
                 eigenvectors: 16,
                 node: ClampedEmbedding {
-                    tables: vec![98, 10_030, 21],
-                    clamped: vec![2],
+                    tables: FeatureEncoderConfig::SYNTAX_NODE_TABLES.to_vec(),
+                    clamped: vec![FeatureEncoderConfig::SYNTAX_DEPTH],
                 },
-                edge: Embedding { tables: vec![2, 2] },
+                edge: FeatureEncoderConfig::embedding(FeatureEncoderConfig::SYNTAX_EDGE_TABLES),
                 outputs: 25_010,
                 head: HeadConfig::OgbCodeGraph { positions: 5 },
                 ..usual

@@ -34,7 +34,14 @@ pub(super) enum Work {
 pub(super) fn all() -> Vec<Case> {
     let molecules: Vec<usize> = (0..32).map(|i| 20 + i % 8).collect();
     let zinc = ModelConfig::Grit(grit(64, 10, 8, 21, vec![28], vec![4]));
-    let peptides = ModelConfig::Grit(grit(96, 4, 4, 17, ATOM.to_vec(), BOND.to_vec()));
+    let peptides = ModelConfig::Grit(grit(
+        96,
+        4,
+        4,
+        17,
+        FeatureEncoderConfig::ATOM_TABLES.to_vec(),
+        FeatureEncoderConfig::BOND_TABLES.to_vec(),
+    ));
     let forward = |name, model: &ModelConfig, sizes: &[usize]| Case {
         name,
         work: Work::Forward(Box::new(model.clone())),
@@ -101,10 +108,6 @@ pub(super) fn all() -> Vec<Case> {
     cases
 }
 
-/// Categories of OGB's nine atom and three bond features.
-const ATOM: [usize; 9] = [119, 5, 12, 12, 10, 6, 6, 2, 2];
-const BOND: [usize; 3] = [5, 6, 2];
-
 fn rwse(steps: usize) -> Rwse {
     Rwse {
         times: (1..=steps).collect(),
@@ -159,13 +162,9 @@ fn gps_peptides() -> ModelConfig {
     ModelConfig::Gps(gps(
         (96, 4),
         input(
-            FeatureEncoderConfig::Embedding {
-                tables: ATOM.to_vec(),
-            },
+            FeatureEncoderConfig::embedding(FeatureEncoderConfig::ATOM_TABLES),
             lap_pe_encoder(16),
-            FeatureEncoderConfig::Embedding {
-                tables: BOND.to_vec(),
-            },
+            FeatureEncoderConfig::embedding(FeatureEncoderConfig::BOND_TABLES),
         ),
         MessagePassingConfig::GatedGcn {
             activation: Activation::Relu,

@@ -6,17 +6,6 @@ use super::Sizes;
 use crate::convert::options::Options;
 use crate::error::Result;
 
-/// Categories of the nine atom features of the `ogb` package.
-const ATOM_TABLES: &[usize] = &[119, 5, 12, 12, 10, 6, 6, 2, 2];
-/// Categories of its three bond features.
-const BOND_TABLES: &[usize] = &[5, 6, 2];
-/// Node type, node attribute and depth of `ogbg-code2`'s syntax trees.
-const SYNTAX_NODE_TABLES: &[usize] = &[98, 10030, 21];
-/// The column of the depth: the official code takes larger ones for the largest.
-const DEPTH: usize = 2;
-/// Kind and direction of their edges.
-const SYNTAX_EDGE_TABLES: &[usize] = &[2, 2];
-
 /// The official encoders of node features alone.
 pub(in crate::convert) const NODE_FEATURE_ENCODERS: &[&str] = &[
     "TypeDictNode",
@@ -38,11 +27,23 @@ pub(in crate::convert) fn node_features(
     match name {
         "TypeDictNode" => type_dict(sizes.options(), "dataset.node_encoder_num_types"),
         "Atom" => Ok(FeatureEncoderConfig::Embedding {
-            tables: tables(sizes, option, name, prefix, ATOM_TABLES)?,
+            tables: tables(
+                sizes,
+                option,
+                name,
+                prefix,
+                FeatureEncoderConfig::ATOM_TABLES,
+            )?,
         }),
         "ASTNode" => Ok(FeatureEncoderConfig::ClampedEmbedding {
-            tables: tables(sizes, option, name, prefix, SYNTAX_NODE_TABLES)?,
-            clamped: vec![DEPTH],
+            tables: tables(
+                sizes,
+                option,
+                name,
+                prefix,
+                FeatureEncoderConfig::SYNTAX_NODE_TABLES,
+            )?,
+            clamped: vec![FeatureEncoderConfig::SYNTAX_DEPTH],
         }),
         "LinearNode" => sizes.linear(option, prefix, || sizes.dim_in(option)),
         "VOCNode" => sizes.linear(option, prefix, || Ok(14)),
@@ -66,10 +67,22 @@ pub(in crate::convert) fn edge_features(sizes: &Sizes<'_>) -> Result<FeatureEnco
     match name.as_str() {
         "TypeDictEdge" => type_dict(options, "dataset.edge_encoder_num_types"),
         "Bond" => Ok(FeatureEncoderConfig::Embedding {
-            tables: tables(sizes, option, &name, prefix, BOND_TABLES)?,
+            tables: tables(
+                sizes,
+                option,
+                &name,
+                prefix,
+                FeatureEncoderConfig::BOND_TABLES,
+            )?,
         }),
         "ASTEdge" => Ok(FeatureEncoderConfig::Embedding {
-            tables: tables(sizes, option, &name, prefix, SYNTAX_EDGE_TABLES)?,
+            tables: tables(
+                sizes,
+                option,
+                &name,
+                prefix,
+                FeatureEncoderConfig::SYNTAX_EDGE_TABLES,
+            )?,
         }),
         "LinearEdge" => sizes.linear(option, prefix, || match dataset.as_str() {
             "MNIST" | "CIFAR10" => Ok(1),
