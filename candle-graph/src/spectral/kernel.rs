@@ -14,6 +14,14 @@ pub(super) struct Kernel {
     count: usize,
 }
 
+impl Laplacian {
+    /// How many eigenvalues are 0: one a connected component, and of a normalised Laplacian none for
+    /// an isolated node. Not for [`LaplacianNorm::RwLowerTriangle`].
+    pub(crate) fn null_space_dim(&self) -> usize {
+        Kernel::new(self).count()
+    }
+}
+
 impl Kernel {
     /// No null space in `n` dimensions.
     pub(super) fn none(n: usize) -> Self {

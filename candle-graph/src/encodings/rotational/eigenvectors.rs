@@ -1,10 +1,8 @@
 //! Eigenvectors as coordinates.
 
-use petgraph::unionfind::UnionFind;
-
 use super::EigenvectorScale;
 use crate::graph::Graph;
-use crate::spectral::{LaplacianNorm, Spectrum};
+use crate::spectral::{Laplacian, LaplacianNorm, Spectrum};
 
 /// How many of the smallest eigenvalues are left out: none if the `trivial` ones are wanted, or else
 /// all that are 0.
@@ -12,18 +10,7 @@ pub(super) fn left_out(graph: &Graph, norm: LaplacianNorm, trivial: bool) -> usi
     if trivial {
         return 0;
     }
-    let mut joined = UnionFind::<u32>::new(graph.num_nodes());
-    let mut isolated = vec![true; graph.num_nodes()];
-    let mut components = graph.num_nodes();
-    for &[source, target] in graph.edges().iter().filter(|[s, t]| s != t) {
-        components -= usize::from(joined.union(source, target));
-        isolated[source as usize] = false;
-        isolated[target as usize] = false;
-    }
-    match norm {
-        LaplacianNorm::None => components,
-        _ => components - isolated.into_iter().filter(|&alone| alone).count(),
-    }
+    Laplacian::new(graph, norm).null_space_dim()
 }
 
 /// `count` eigenvectors of `spectrum` behind the first `left_out` as columns, `[nodes, count]`;
