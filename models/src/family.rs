@@ -46,7 +46,9 @@ pub(crate) trait Family: Send + Sync + fmt::Debug {
     fn frame(&self) -> &Frame;
 
     /// As [`GraphModel::has_pair_state`].
-    fn has_pair_state(&self) -> bool;
+    fn has_pair_state(&self) -> bool {
+        false
+    }
 
     /// As [`GraphModel::depends_on_batch`].
     fn depends_on_batch(&self) -> bool {

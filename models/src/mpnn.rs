@@ -68,10 +68,6 @@ impl Family for Mpnn {
         &self.frame
     }
 
-    fn has_pair_state(&self) -> bool {
-        false
-    }
-
     fn node_states(
         &self,
         batch: &GraphBatch,

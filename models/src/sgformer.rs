@@ -174,10 +174,6 @@ impl Family for SgFormer {
         &self.frame
     }
 
-    fn has_pair_state(&self) -> bool {
-        false
-    }
-
     fn node_states(
         &self,
         batch: &GraphBatch,
