@@ -139,6 +139,18 @@ impl InputConfig {
         })
     }
 
+    /// Refuses EquivStable positions, which scale messages, for layers that have none to scale, as
+    /// `why` says.
+    pub(crate) fn check_no_positions(&self, why: &str) -> Result<(), ConfigError> {
+        match self.node_encoder.has_positions() {
+            true => Err(ConfigError::new(
+                "input.node_encoder",
+                format!("EquivStable positions scale messages, and {why}"),
+            )),
+            false => Ok(()),
+        }
+    }
+
     /// Refuses what only plain attention among all nodes can use, for `family`, which has none.
     pub(crate) fn check_no_attention(&self, family: &str) -> Result<(), ConfigError> {
         let refuse = |what: &str| {

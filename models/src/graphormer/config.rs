@@ -40,12 +40,7 @@ impl GraphormerConfig {
         self.output.check(self.hidden_dim, &self.input)?;
         let bias = self.input.check_bias(Some(&attention));
         bias.map_err(|error| ConfigError::new("heads", error.problem))?;
-        if self.input.node_encoder.has_positions() {
-            return Err(ConfigError::new(
-                "input.node_encoder",
-                "EquivStable positions scale messages, and Graphormer passes none",
-            ));
-        }
+        self.input.check_no_positions("Graphormer passes none")?;
         Ok(())
     }
 

@@ -54,12 +54,7 @@ impl SanConfig {
                 "attention reads edge states, so the model needs an edge encoder",
             ));
         }
-        if self.input.node_encoder.has_positions() {
-            return Err(ConfigError::new(
-                "input.node_encoder",
-                "EquivStable positions scale messages, and SAN passes none",
-            ));
-        }
+        self.input.check_no_positions("SAN passes none")?;
         match self.weighting {
             SanWeighting::Shared { gamma } if !(gamma.is_finite() && gamma > -1.0) => Err(
                 ConfigError::new("weighting.gamma", "it must be finite and above -1"),

@@ -150,12 +150,8 @@ impl SgFormerConfig {
             }
         }
         self.output.check(self.embedding_dim(), &self.input)?;
-        if self.input.node_encoder.has_positions() {
-            return Err(ConfigError::new(
-                "input.node_encoder",
-                "EquivStable positions scale messages, and those of SGFormer take no factor",
-            ));
-        }
+        self.input
+            .check_no_positions("those of SGFormer take no factor")?;
         if self.input.edge_encoder.is_some() {
             return Err(ConfigError::new(
                 "input.edge_encoder",

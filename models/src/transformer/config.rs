@@ -74,12 +74,7 @@ impl TransformerConfig {
         self.output.check(width, &self.input)?;
         let attention = self.attention.check(width);
         attention.map_err(|invalid| ConfigError::within("attention", invalid))?;
-        if self.input.node_encoder.has_positions() {
-            return Err(ConfigError::new(
-                "input.node_encoder",
-                "EquivStable positions scale messages, and a transformer passes none",
-            ));
-        }
+        self.input.check_no_positions("a transformer passes none")?;
         if self.input.edge_encoder.is_some() {
             return Err(ConfigError::new(
                 "input.edge_encoder",

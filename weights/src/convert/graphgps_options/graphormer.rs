@@ -3,7 +3,7 @@
 use candle_graph_models::graphormer::GraphormerConfig;
 
 use super::inert::mark_graphgps_options;
-use super::input::{EdgeUse, input};
+use super::input::{EdgeUse, check_no_positions, input};
 use super::output::output;
 use crate::convert::shared_options::{Sizes, activation};
 use crate::error::Result;
@@ -32,12 +32,7 @@ pub(in crate::convert) fn graphormer_config(sizes: &Sizes<'_>) -> Result<Graphor
         ));
     }
     let input = input(sizes, hidden_dim, EdgeUse::Unread, hidden_dim)?;
-    if input.node_encoder.has_positions() {
-        return Err(options.refuse(
-            "posenc_EquivStableLapPE.enable",
-            "Graphormer passes no messages that these positions could scale",
-        ));
-    }
+    check_no_positions(options, &input.node_encoder, "Graphormer")?;
     let config = GraphormerConfig {
         hidden_dim,
         layers: options.layers("graphormer.num_layers", 6)?,

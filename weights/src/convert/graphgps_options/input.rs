@@ -4,6 +4,7 @@ use candle_graph::nn::{FeatureEncoderConfig, NodeEncoderConfig};
 use candle_graph_models::sections::{InputConfig, PreLayersConfig};
 
 use super::node_encoder::node_encoder;
+use crate::convert::options::Options;
 use crate::convert::shared_options::{Sizes, activation, edge_features};
 use crate::error::Result;
 
@@ -83,6 +84,36 @@ pub(super) fn input(
             }),
         },
     })
+}
+
+/// Refuses positions that scale messages, of which `network` passes none.
+pub(super) fn check_no_positions(
+    options: &Options,
+    encoder: &NodeEncoderConfig,
+    network: &str,
+) -> Result<()> {
+    match encoder.has_positions() {
+        true => Err(options.refuse(
+            "posenc_EquivStableLapPE.enable",
+            format!("{network} passes no messages that these positions could scale"),
+        )),
+        false => Ok(()),
+    }
+}
+
+/// Refuses a bias of the attention logits, which that of `network` does not take.
+pub(super) fn check_no_bias(
+    options: &Options,
+    encoder: &NodeEncoderConfig,
+    network: &str,
+) -> Result<()> {
+    match encoder.bias_heads() {
+        Some(_) => Err(options.refuse(
+            "posenc_GraphormerBias.node_degrees_only",
+            format!("off, but the attention of {network} takes no bias"),
+        )),
+        None => Ok(()),
+    }
 }
 
 fn edge_encoder(

@@ -5,7 +5,7 @@ use candle_graph_models::san::SanConfig;
 
 use super::gps::{divides, hidden_dim};
 use super::inert::mark_graphgps_options;
-use super::input::{EdgeUse, input};
+use super::input::{EdgeUse, check_no_bias, check_no_positions, input};
 use super::output::output;
 use crate::convert::shared_options::{Sizes, activation};
 use crate::error::Result;
@@ -36,18 +36,8 @@ pub(in crate::convert) fn san_config(sizes: &Sizes<'_>) -> Result<SanConfig> {
         }
     };
     let input = input(sizes, hidden_dim, EdgeUse::Needed, hidden_dim)?;
-    if input.node_encoder.has_positions() {
-        return Err(options.refuse(
-            "posenc_EquivStableLapPE.enable",
-            "SAN passes no messages that these positions could scale",
-        ));
-    }
-    if input.node_encoder.bias_heads().is_some() {
-        return Err(options.refuse(
-            "posenc_GraphormerBias.node_degrees_only",
-            "off, but the attention of SAN takes no bias",
-        ));
-    }
+    check_no_positions(options, &input.node_encoder, "SAN")?;
+    check_no_bias(options, &input.node_encoder, "SAN")?;
     let config = SanConfig {
         hidden_dim,
         layers: options.layers("gt.layers", 3)?,

@@ -7,6 +7,7 @@ use candle_graph_models::transformer::{NormPlace, TransformerConfig};
 
 use super::gps::{divides, hidden_dim};
 use super::inert::mark_graphgps_options;
+use super::input::{check_no_bias, check_no_positions};
 use super::node_encoder::node_encoder;
 use super::output::output;
 use super::rotary::{rotary, rotary_attention};
@@ -50,18 +51,8 @@ pub(in crate::convert) fn transformer_config(sizes: &Sizes<'_>) -> Result<Transf
         norm_eps: 1e-5,
         pre_layers: None,
     };
-    if input.node_encoder.has_positions() {
-        return Err(options.refuse(
-            "posenc_EquivStableLapPE.enable",
-            "GT passes no messages that these positions could scale",
-        ));
-    }
-    if input.node_encoder.bias_heads().is_some() {
-        return Err(options.refuse(
-            "posenc_GraphormerBias.node_degrees_only",
-            "off, but the attention of GT takes no bias",
-        ));
-    }
+    check_no_positions(options, &input.node_encoder, "GT")?;
+    check_no_bias(options, &input.node_encoder, "GT")?;
     let config = TransformerConfig {
         hidden_dim,
         layers: options.layers("gt.layers", 3)?,
