@@ -33,7 +33,8 @@ use norm::NORM_EPS;
 pub use norm::{GraphLayerNorm, batch_norm, layer_norm};
 pub use pooling::{Pooling, pool};
 pub use positional_encoder::{
-    EigenvectorSet, KernelEncoder, PositionalEncoderConfig, SignInvariantPooling,
+    EigenvectorSet, KernelEncoder, LapPeEncoderConfig, PositionalEncoderConfig,
+    SignInvariantPooling,
 };
 pub use rotary::{
     Rotary, RotaryConfig, RotaryModulation, Rotation, RotationalEncoder, RotationalFeaturesConfig,

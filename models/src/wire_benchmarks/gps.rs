@@ -3,7 +3,7 @@
 use candle_graph::encodings::{EigvecNorm, LapPe, Rwse};
 use candle_graph::nn::{
     AttentionConfig, EigenvectorSet, FeatureEncoderConfig, HeadConfig, KernelEncoder,
-    MessagePassingConfig, NodeEncoderConfig, Pooling, PositionalEncoderConfig,
+    LapPeEncoderConfig, MessagePassingConfig, NodeEncoderConfig, Pooling, PositionalEncoderConfig,
 };
 use candle_graph::ops::Activation;
 use candle_graph::spectral::LaplacianNorm;
@@ -205,16 +205,18 @@ impl Sizes {
     }
 
     pub(super) fn input(&self) -> InputConfig {
-        let lap_pe = self.lap_pe.map(|dim| PositionalEncoderConfig::LapPe {
-            recipe: LapPe {
-                frequencies: self.eigenvectors,
-                laplacian_norm: LaplacianNorm::None,
-                eigvec_norm: EigvecNorm::L2,
-            },
-            dim,
-            set: EigenvectorSet::DeepSet { layers: 2 },
-            post_layers: 0,
-            raw_norm: false,
+        let lap_pe = self.lap_pe.map(|dim| {
+            PositionalEncoderConfig::LapPe(LapPeEncoderConfig {
+                recipe: LapPe {
+                    frequencies: self.eigenvectors,
+                    laplacian_norm: LaplacianNorm::None,
+                    eigvec_norm: EigvecNorm::L2,
+                },
+                dim,
+                set: EigenvectorSet::DeepSet { layers: 2 },
+                post_layers: 0,
+                raw_norm: false,
+            })
         });
         let rwse = (self.rwse).map(|(dim, longest)| PositionalEncoderConfig::Rwse {
             recipe: Rwse {

@@ -2,7 +2,8 @@
 
 use candle_graph::encodings::{EigvecNorm, Electrostatic, Graphormer, HeatKernel, LapPe, Rwse};
 use candle_graph::nn::{
-    EigenvectorSet, KernelEncoder, PositionalEncoderConfig, SignInvariantPooling,
+    EigenvectorSet, KernelEncoder, LapPeEncoderConfig, PositionalEncoderConfig,
+    SignInvariantPooling,
 };
 use candle_graph::spectral::LaplacianNorm;
 use proptest::prelude::*;
@@ -186,13 +187,13 @@ pub(crate) fn any_positional() -> impl Strategy<Value = Positional> {
                 recipe: recipe.clone(),
                 raw_norm: stable_norm,
             };
-            let lap_pe = PositionalEncoderConfig::LapPe {
+            let lap_pe = PositionalEncoderConfig::LapPe(LapPeEncoderConfig {
                 recipe: recipe.clone(),
                 dim: 2,
                 set: set.clone(),
                 post_layers,
                 raw_norm,
-            };
+            });
             (lap_pe, stable)
         })
     });

@@ -2,8 +2,8 @@
 
 use candle_graph::encodings::{EigenvectorScale, LapPe, Rotational, Rwse, Wave};
 use candle_graph::nn::{
-    AttentionConfig, EigenvectorSet, PositionalEncoderConfig, RotaryConfig, RotaryModulation,
-    RotationalFeaturesConfig,
+    AttentionConfig, EigenvectorSet, LapPeEncoderConfig, PositionalEncoderConfig, RotaryConfig,
+    RotaryModulation, RotationalFeaturesConfig,
 };
 use candle_graph::ops::RotaryPairs;
 use candle_graph::spectral::LaplacianNorm;
@@ -42,16 +42,15 @@ fn any_recipe() -> impl Strategy<Value = Rotational> {
 
 fn any_features() -> impl Strategy<Value = RotationalFeaturesConfig> {
     let learned = (any_lap_pe_recipe(), any_set(), 0usize..3, any::<bool>());
-    let learned =
-        learned.prop_map(
-            |(recipe, set, post_layers, raw_norm)| RotationalFeaturesConfig::LapPe {
-                recipe,
-                dim: 2,
-                set,
-                post_layers,
-                raw_norm,
-            },
-        );
+    let learned = learned.prop_map(|(recipe, set, post_layers, raw_norm)| {
+        RotationalFeaturesConfig::LapPe(LapPeEncoderConfig {
+            recipe,
+            dim: 2,
+            set,
+            post_layers,
+            raw_norm,
+        })
+    });
     prop_oneof![
         2 => any_recipe().prop_map(|recipe| RotationalFeaturesConfig::Raw { recipe }),
         1 => learned,
@@ -91,20 +90,20 @@ pub(crate) fn fitted(
     positional: &[PositionalEncoderConfig],
 ) -> Option<RotaryConfig> {
     let shared: Option<&LapPe> = positional.iter().find_map(|encoder| match encoder {
-        PositionalEncoderConfig::LapPe { recipe, .. }
+        PositionalEncoderConfig::LapPe(LapPeEncoderConfig { recipe, .. })
         | PositionalEncoderConfig::EquivStable { recipe, .. } => Some(recipe),
         _ => None,
     });
-    if let (RotationalFeaturesConfig::LapPe { recipe, .. }, Some(shared)) =
+    if let (RotationalFeaturesConfig::LapPe(LapPeEncoderConfig { recipe, .. }), Some(shared)) =
         (&mut rotary.features, shared)
     {
         recipe.clone_from(shared);
     }
-    if let RotationalFeaturesConfig::LapPe {
+    if let RotationalFeaturesConfig::LapPe(LapPeEncoderConfig {
         dim,
         set: EigenvectorSet::Transformer { heads, .. },
         ..
-    } = &mut rotary.features
+    }) = &mut rotary.features
     {
         *dim = dim.next_multiple_of(*heads);
     }

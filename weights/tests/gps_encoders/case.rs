@@ -8,7 +8,7 @@ use candle_graph::datasets::SafetensorsBatch;
 use candle_graph::encodings::{Electrostatic, Graphormer, HeatKernel, LapPe, Rwse};
 use candle_graph::graph::Graph;
 use candle_graph::nn::{
-    EigenvectorSet, FeatureEncoderConfig, KernelEncoder, NodeEncoderConfig,
+    EigenvectorSet, FeatureEncoderConfig, KernelEncoder, LapPeEncoderConfig, NodeEncoderConfig,
     PositionalEncoderConfig, SignInvariantPooling,
 };
 use candle_graph_weights::{Limits, StateDict, read_safetensors, torch};
@@ -112,7 +112,7 @@ impl Case {
             times.map(|t| t.as_u64().unwrap()).collect::<Vec<_>>()
         };
         match name {
-            "LapPE" => PositionalEncoderConfig::LapPe {
+            "LapPE" => PositionalEncoderConfig::LapPe(LapPeEncoderConfig {
                 recipe: self.lap_pe(&section, &section),
                 dim: dim(),
                 set: match self.text(&of("model")) {
@@ -124,7 +124,7 @@ impl Case {
                 },
                 post_layers: self.whole(&of("post_layers")),
                 raw_norm,
-            },
+            }),
             "RWSE" => PositionalEncoderConfig::Rwse {
                 recipe: Rwse {
                     times: times().into_iter().map(|t| t as usize).collect(),

@@ -5,7 +5,7 @@ use candle_core::{DType, Device};
 use super::*;
 use crate::encodings::{EigvecNorm, Graphormer, LapPe, Rwse};
 use crate::graph::{Features, Graph, InputSchema};
-use crate::nn::{EigenvectorSet, KernelEncoder};
+use crate::nn::{EigenvectorSet, KernelEncoder, LapPeEncoderConfig};
 use crate::spectral::LaplacianNorm;
 
 fn lap_pe_recipe(frequencies: usize) -> LapPe {
@@ -17,13 +17,13 @@ fn lap_pe_recipe(frequencies: usize) -> LapPe {
 }
 
 fn lap_pe(dim: usize, layers: usize) -> PositionalEncoderConfig {
-    PositionalEncoderConfig::LapPe {
+    PositionalEncoderConfig::LapPe(LapPeEncoderConfig {
         recipe: lap_pe_recipe(3),
         dim,
         set: EigenvectorSet::DeepSet { layers },
         post_layers: 0,
         raw_norm: false,
-    }
+    })
 }
 
 fn rwse(dim: usize) -> PositionalEncoderConfig {

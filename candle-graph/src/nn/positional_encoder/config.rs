@@ -49,6 +49,45 @@ pub enum SignInvariantPooling {
     Sum,
 }
 
+/// The encoder of Laplacian eigenvectors and eigenvalues: LapPE, and LapRoPE where it makes
+/// coordinates for rotary encodings.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LapPeEncoderConfig {
+    /// The eigenvectors.
+    pub recipe: LapPe,
+    /// Columns that it makes (`dim_pe`).
+    pub dim: usize,
+    /// From pairs to a vector.
+    pub set: EigenvectorSet,
+    /// Affine maps after the sum, each followed by ReLU (`post_layers`).
+    pub post_layers: usize,
+    /// Whether the raw values are normalised (`raw_norm_type: batchnorm`).
+    pub raw_norm: bool,
+}
+
+impl LapPeEncoderConfig {
+    /// The first count that must not be 0 but is, or attention heads that do not divide the width.
+    pub(crate) fn problem(&self) -> Option<String> {
+        let (name, dim) = ("LapPE", self.dim);
+        match self.set {
+            EigenvectorSet::DeepSet { layers } => zero(name, &[("dim", dim), ("layers", layers)]),
+            EigenvectorSet::Transformer { heads, .. } => {
+                let uneven = || {
+                    let uneven = !dim.is_multiple_of(heads);
+                    uneven.then(|| format!("{name}: a width of {dim} for {heads} heads"))
+                };
+                zero(name, &[("dim", dim), ("heads", heads)]).or_else(uneven)
+            }
+        }
+    }
+}
+
+/// The first of `counts`, options of the encoder `name`, that is 0.
+fn zero(name: &str, counts: &[(&str, usize)]) -> Option<String> {
+    let found = counts.iter().find(|(_, count)| *count == 0);
+    found.map(|(what, _)| format!("{name}: {what} is 0"))
+}
+
 /// A positional or structural encoder. Those with a `dim` append that many columns to the node
 /// states.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -56,18 +95,7 @@ pub enum SignInvariantPooling {
 #[non_exhaustive]
 pub enum PositionalEncoderConfig {
     /// Laplacian eigenvectors and eigenvalues (`posenc_LapPE`).
-    LapPe {
-        /// The eigenvectors.
-        recipe: LapPe,
-        /// Columns (`dim_pe`).
-        dim: usize,
-        /// From pairs to a vector.
-        set: EigenvectorSet,
-        /// Affine maps after the sum, each followed by ReLU (`post_layers`).
-        post_layers: usize,
-        /// Whether the raw values are normalised (`raw_norm_type: batchnorm`).
-        raw_norm: bool,
-    },
+    LapPe(LapPeEncoderConfig),
     /// Random walk landing probabilities (`posenc_RWSE`).
     Rwse {
         /// The walks.
@@ -145,7 +173,7 @@ impl PositionalEncoderConfig {
     /// Columns that the encoder appends to the node states.
     pub fn dim(&self) -> usize {
         match self {
-            Self::LapPe { dim, .. }
+            Self::LapPe(LapPeEncoderConfig { dim, .. })
             | Self::Rwse { dim, .. }
             | Self::HeatKernel { dim, .. }
             | Self::Electrostatic { dim, .. }
@@ -157,7 +185,7 @@ impl PositionalEncoderConfig {
     /// The encoding that the encoder reads.
     pub fn recipe(&self) -> EncodingRecipe {
         match self {
-            Self::LapPe { recipe, .. } | Self::EquivStable { recipe, .. } => {
+            Self::LapPe(LapPeEncoderConfig { recipe, .. }) | Self::EquivStable { recipe, .. } => {
                 EncodingRecipe::LapPe(recipe.clone())
             }
             Self::Rwse { recipe, .. } => EncodingRecipe::Rwse(recipe.clone()),
@@ -171,7 +199,7 @@ impl PositionalEncoderConfig {
     /// The official name, for messages.
     pub(crate) fn name(&self) -> &'static str {
         match self {
-            Self::LapPe { .. } => "LapPE",
+            Self::LapPe(_) => "LapPE",
             Self::Rwse { .. } => "RWSE",
             Self::HeatKernel { .. } => "HKdiagSE",
             Self::Electrostatic { .. } => "ElstaticSE",
@@ -183,21 +211,9 @@ impl PositionalEncoderConfig {
 
     /// The first count that must not be 0 but is, or attention heads that do not divide the width.
     pub(crate) fn problem(&self) -> Option<String> {
-        let zero = |counts: &[(&str, usize)]| {
-            let found = counts.iter().find(|(_, count)| *count == 0);
-            found.map(|(what, _)| format!("{}: {what} is 0", self.name()))
-        };
+        let zero = |counts: &[(&str, usize)]| zero(self.name(), counts);
         match self {
-            Self::LapPe { dim, set, .. } => match set {
-                EigenvectorSet::DeepSet { layers } => zero(&[("dim", *dim), ("layers", *layers)]),
-                EigenvectorSet::Transformer { heads, .. } => {
-                    let uneven = || {
-                        let uneven = !dim.is_multiple_of(*heads);
-                        uneven.then(|| format!("LapPE: a width of {dim} for {heads} heads"))
-                    };
-                    zero(&[("dim", *dim), ("heads", *heads)]).or_else(uneven)
-                }
-            },
+            Self::LapPe(config) => config.problem(),
             Self::Rwse { dim, encoder, .. }
             | Self::HeatKernel { dim, encoder, .. }
             | Self::Electrostatic { dim, encoder, .. } => match encoder {

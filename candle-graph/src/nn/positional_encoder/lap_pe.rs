@@ -3,10 +3,10 @@
 use candle_core::{Result, Tensor};
 use candle_nn::VarBuilder;
 
-use super::EigenvectorSet;
 use super::frequencies::Frequencies;
 use super::perceptron::{Perceptron, widths};
-use crate::encodings::{LAP_PE_EIGENVALUES, LAP_PE_EIGENVECTORS, LapPe};
+use super::{EigenvectorSet, LapPeEncoderConfig};
+use crate::encodings::{LAP_PE_EIGENVALUES, LAP_PE_EIGENVECTORS};
 use crate::error::Result as EngineResult;
 use crate::graph::{GraphBatch, Offsets};
 use crate::nn::{MultiHeadAttention, NORM_EPS, batch_norm, layer_norm, linear};
@@ -70,17 +70,10 @@ impl LapPeEncoder {
     /// `input.{weight,bias}` from the pairs; for a deep set `layers.{j}.{weight,bias}`, for a
     /// transformer `layers.{l}.attention.…`, `layers.{l}.feed_forward.{input,output}.{weight,bias}`,
     /// `layers.{l}.{norm_attention,norm_feed_forward}.{weight,bias}`; `post.{j}.{weight,bias}`.
-    pub(in crate::nn) fn new(
-        recipe: &LapPe,
-        dim: usize,
-        set: &EigenvectorSet,
-        post_layers: usize,
-        raw_norm: bool,
-        vb: &VarBuilder<'_>,
-    ) -> Result<Self> {
-        let frequencies = recipe.frequencies;
+    pub(in crate::nn) fn new(config: &LapPeEncoderConfig, vb: &VarBuilder<'_>) -> Result<Self> {
+        let (frequencies, dim) = (config.recipe.frequencies, config.dim);
         let layers = vb.pp("layers");
-        let (input, set) = match set {
+        let (input, set) = match &config.set {
             EigenvectorSet::DeepSet { layers: count } => {
                 let widths = widths(2, dim, *count);
                 let input = widths.get(1).copied().unwrap_or(dim);
@@ -95,13 +88,13 @@ impl LapPeEncoder {
                 (dim, Set::Transformer(made.collect::<Result<_>>()?))
             }
         };
-        let post = match post_layers {
+        let post = match config.post_layers {
             0 => Vec::new(),
             layers => widths(dim, dim, layers),
         };
         Ok(Self {
             frequencies,
-            raw_norm: match raw_norm {
+            raw_norm: match config.raw_norm {
                 true => Some(batch_norm(frequencies, NORM_EPS, vb.pp("raw_norm"))?),
                 false => None,
             },

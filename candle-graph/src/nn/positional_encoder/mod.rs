@@ -16,7 +16,10 @@ use crate::encodings::{ELECTROSTATIC, HEAT_KERNEL, RWSE};
 use crate::error::Result as EngineResult;
 use crate::graph::GraphBatch;
 
-pub use config::{EigenvectorSet, KernelEncoder, PositionalEncoderConfig, SignInvariantPooling};
+pub use config::{
+    EigenvectorSet, KernelEncoder, LapPeEncoderConfig, PositionalEncoderConfig,
+    SignInvariantPooling,
+};
 use equiv_stable::EquivStable;
 use graphormer::GraphormerEncoder;
 use kernel::KernelValues;
@@ -66,13 +69,9 @@ impl PositionalEncoder {
             KernelValues::new(array, values, dim, encoder, raw_norm, vb).map(Kind::Kernel)
         };
         let kind = match config {
-            PositionalEncoderConfig::LapPe {
-                recipe,
-                dim,
-                set,
-                post_layers,
-                raw_norm,
-            } => LapPeEncoder::new(recipe, *dim, set, *post_layers, *raw_norm, vb).map(Kind::LapPe),
+            PositionalEncoderConfig::LapPe(config) => {
+                LapPeEncoder::new(config, vb).map(Kind::LapPe)
+            }
             PositionalEncoderConfig::Rwse {
                 recipe,
                 dim,

@@ -4,10 +4,8 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::encodings::{EncodingPlan, EncodingRecipe, LapPe, Rotational};
-use crate::nn::{
-    AttentionConfig, EigenvectorSet, FeatureMapConfig, InvalidOption, PositionalEncoderConfig,
-};
+use crate::encodings::{EncodingPlan, EncodingRecipe, Rotational};
+use crate::nn::{AttentionConfig, FeatureMapConfig, InvalidOption, LapPeEncoderConfig};
 use crate::ops::RotaryPairs;
 
 /// Rotation of the queries and keys of all attention layers of a model (`gt.graphrope`).
@@ -44,19 +42,9 @@ pub enum RotationalFeaturesConfig {
         /// What they are.
         recipe: Rotational,
     },
-    /// Through LapPE's encoder (`LapRoPE`).
-    LapPe {
-        /// The eigenvectors.
-        recipe: LapPe,
-        /// Number of coordinates (`dim_pe`, `gt.graphrope.t_dim`).
-        dim: usize,
-        /// From pairs to a vector.
-        set: EigenvectorSet,
-        /// Affine maps after the sum, each followed by ReLU (`post_layers`).
-        post_layers: usize,
-        /// Whether the raw values are normalised (`raw_norm_type: batchnorm`).
-        raw_norm: bool,
-    },
+    /// Through LapPE's encoder (`LapRoPE`); its `dim` is the number of coordinates
+    /// (`gt.graphrope.t_dim`).
+    LapPe(LapPeEncoderConfig),
 }
 
 impl RotationalFeaturesConfig {
@@ -64,7 +52,7 @@ impl RotationalFeaturesConfig {
     pub fn dim(&self) -> usize {
         match self {
             Self::Raw { recipe } => recipe.dim(),
-            Self::LapPe { dim, .. } => *dim,
+            Self::LapPe(config) => config.dim,
         }
     }
 
@@ -72,27 +60,14 @@ impl RotationalFeaturesConfig {
     pub fn recipe(&self) -> EncodingRecipe {
         match self {
             Self::Raw { recipe } => EncodingRecipe::Rotational(recipe.clone()),
-            Self::LapPe { recipe, .. } => EncodingRecipe::LapPe(recipe.clone()),
+            Self::LapPe(config) => EncodingRecipe::LapPe(config.recipe.clone()),
         }
     }
 
     fn check(&self) -> std::result::Result<(), InvalidOption> {
         let of_encoder = match self {
             Self::Raw { .. } => None,
-            Self::LapPe {
-                recipe,
-                dim,
-                set,
-                post_layers,
-                raw_norm,
-            } => PositionalEncoderConfig::LapPe {
-                recipe: recipe.clone(),
-                dim: *dim,
-                set: set.clone(),
-                post_layers: *post_layers,
-                raw_norm: *raw_norm,
-            }
-            .problem(),
+            Self::LapPe(config) => config.problem(),
         };
         let of_recipe = || {
             let plan = EncodingPlan::new(vec![self.recipe()]);

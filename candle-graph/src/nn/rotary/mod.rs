@@ -182,14 +182,9 @@ impl RotationalEncoder {
     pub fn new(config: &RotationalFeaturesConfig, vb: VarBuilder<'_>) -> Result<Self> {
         match config {
             RotationalFeaturesConfig::Raw { .. } => Ok(Self(Source::Raw)),
-            RotationalFeaturesConfig::LapPe {
-                recipe,
-                dim,
-                set,
-                post_layers,
-                raw_norm,
-            } => LapPeEncoder::new(recipe, *dim, set, *post_layers, *raw_norm, &vb)
-                .map(|encoder| Self(Source::LapPe(encoder))),
+            RotationalFeaturesConfig::LapPe(config) => {
+                LapPeEncoder::new(config, &vb).map(|encoder| Self(Source::LapPe(encoder)))
+            }
         }
     }
 

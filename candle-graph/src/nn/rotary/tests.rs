@@ -8,8 +8,8 @@ use super::*;
 use crate::encodings::{EigvecNorm, EncodingPlan, EncodingRecipe, LapPe, Rotational};
 use crate::graph::{Graph, InputSchema};
 use crate::nn::{
-    EigenvectorSet, FeatureEncoderConfig, FeatureMapConfig, NodeEncoder, NodeEncoderConfig,
-    PositionalEncoderConfig,
+    EigenvectorSet, FeatureEncoderConfig, FeatureMapConfig, LapPeEncoderConfig, NodeEncoder,
+    NodeEncoderConfig, PositionalEncoderConfig,
 };
 use crate::ops::test_data::{assert_close, randn};
 use crate::spectral::LaplacianNorm;
@@ -32,7 +32,7 @@ fn config(features: RotationalFeaturesConfig) -> RotaryConfig {
 }
 
 fn lap_pe(dim: usize, set: EigenvectorSet, raw_norm: bool) -> RotationalFeaturesConfig {
-    RotationalFeaturesConfig::LapPe {
+    RotationalFeaturesConfig::LapPe(LapPeEncoderConfig {
         recipe: LapPe {
             frequencies: 3,
             laplacian_norm: LaplacianNorm::Sym,
@@ -42,7 +42,7 @@ fn lap_pe(dim: usize, set: EigenvectorSet, raw_norm: bool) -> RotationalFeatures
         set,
         post_layers: 1,
         raw_norm,
-    }
+    })
 }
 
 fn tensors(shapes: &[(&str, &[usize])]) -> HashMap<String, Tensor> {
@@ -205,23 +205,11 @@ fn learned_coordinates_are_those_of_lap_pe() {
         .unwrap();
     assert_eq!(found.dims(), [4, features.dim()]);
 
-    let RotationalFeaturesConfig::LapPe {
-        recipe,
-        dim,
-        set,
-        post_layers,
-        raw_norm,
-    } = features
-    else {
+    let RotationalFeaturesConfig::LapPe(config) = features else {
         panic!("learned coordinates")
     };
-    let positional = PositionalEncoderConfig::LapPe {
-        recipe,
-        dim,
-        set,
-        post_layers,
-        raw_norm,
-    };
+    let dim = config.dim;
+    let positional = PositionalEncoderConfig::LapPe(config);
     let node_encoder = NodeEncoderConfig {
         prepend: None,
         features: FeatureEncoderConfig::None,
@@ -327,13 +315,13 @@ fn what_cannot_be_rotated_is_refused_by_name() {
         laplacian_norm: LaplacianNorm::Sym,
         eigvec_norm: EigvecNorm::L2,
     };
-    let no_eigenvectors = RotationalFeaturesConfig::LapPe {
+    let no_eigenvectors = RotationalFeaturesConfig::LapPe(LapPeEncoderConfig {
         recipe: none,
         dim: 4,
         set: deep_set(1),
         post_layers: 0,
         raw_norm: false,
-    };
+    });
     for (config, attention, option, words) in [
         (
             &config(raw(0)),

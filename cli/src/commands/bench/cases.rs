@@ -3,8 +3,8 @@
 use candle_graph::encodings::{EigvecNorm, EncodingRecipe, LapPe, Rotational, Rrwp, Rwse};
 use candle_graph::nn::{
     AttentionConfig, EigenvectorSet, FeatureEncoderConfig, FeatureMapConfig, HeadConfig,
-    KernelEncoder, MessagePassingConfig, NodeEncoderConfig, Pooling, PositionalEncoderConfig,
-    RotaryConfig, RotaryModulation, RotationalFeaturesConfig,
+    KernelEncoder, LapPeEncoderConfig, MessagePassingConfig, NodeEncoderConfig, Pooling,
+    PositionalEncoderConfig, RotaryConfig, RotaryModulation, RotationalFeaturesConfig,
 };
 use candle_graph::ops::{Activation, RotaryPairs};
 use candle_graph::spectral::LaplacianNorm;
@@ -123,13 +123,13 @@ fn lap_pe(frequencies: usize) -> LapPe {
 }
 
 fn lap_pe_encoder(dim: usize) -> PositionalEncoderConfig {
-    PositionalEncoderConfig::LapPe {
+    PositionalEncoderConfig::LapPe(LapPeEncoderConfig {
         recipe: lap_pe(10),
         dim,
         set: EigenvectorSet::DeepSet { layers: 2 },
         post_layers: 0,
         raw_norm: false,
-    }
+    })
 }
 
 /// GraphGPS as on ZINC (`zinc-GPS+RWSE.yaml`).

@@ -2,8 +2,8 @@
 
 use candle_graph::encodings::{EigvecNorm, Electrostatic, Graphormer, HeatKernel, LapPe, Rwse};
 use candle_graph::nn::{
-    EigenvectorSet, KernelEncoder, PositionalEncoderConfig, RotationalFeaturesConfig,
-    SignInvariantPooling,
+    EigenvectorSet, KernelEncoder, LapPeEncoderConfig, PositionalEncoderConfig,
+    RotationalFeaturesConfig, SignInvariantPooling,
 };
 use candle_graph::spectral::LaplacianNorm;
 
@@ -163,13 +163,13 @@ impl Section<'_> {
 
 fn lap_pe(section: &Section<'_>) -> Result<PositionalEncoderConfig> {
     let (dim, set) = lap_pe_set(section)?;
-    Ok(PositionalEncoderConfig::LapPe {
+    Ok(PositionalEncoderConfig::LapPe(LapPeEncoderConfig {
         recipe: section.eigen()?,
         dim,
         set,
         post_layers: section.options.layers(&section.path("post_layers"), 0)?,
         raw_norm: section.raw_norm()?,
-    })
+    }))
 }
 
 /// Learned coordinates of rotary encodings (`LapRoPE`). The official code decomposes one Laplacian
@@ -215,13 +215,13 @@ pub(super) fn lap_rope(options: &Options) -> Result<RotationalFeaturesConfig> {
         ));
     }
     let (dim, set) = lap_pe_set(&section)?;
-    Ok(RotationalFeaturesConfig::LapPe {
+    Ok(RotationalFeaturesConfig::LapPe(LapPeEncoderConfig {
         recipe,
         dim,
         set,
         post_layers: options.layers(&section.path("post_layers"), 0)?,
         raw_norm,
-    })
+    }))
 }
 
 /// The width of LapPE, and how it gets from pairs to a vector.
