@@ -64,12 +64,14 @@ pub(super) fn rotation_table(t: &Tensor, frequencies: &Tensor) -> Result<Rotatio
     })
 }
 
-/// A table in a layout that can be read row by row.
-fn readable(table: &RotationTable) -> Result<[Tensor; 2]> {
-    Ok([
-        HostRows::readable(&table.cos)?,
-        HostRows::readable(&table.sin)?,
-    ])
+impl RotationTable {
+    /// Cosines and sines in a layout that can be read row by row.
+    pub(in crate::ops) fn readable(&self) -> Result<[Tensor; 2]> {
+        Ok([
+            HostRows::readable(&self.cos)?,
+            HostRows::readable(&self.sin)?,
+        ])
+    }
 }
 
 /// A rotation of some columns, with its table locked for reading.
@@ -120,7 +122,7 @@ pub(super) fn rotate(x: &Tensor, rotation: &ColumnRotation<'_>, groups: Groups) 
     let (count, width) = x.dims2()?;
     let x = HostRows::readable(x)?;
     let x = HostRows::new(&x)?;
-    let table = readable(rotation.table)?;
+    let table = rotation.table.readable()?;
     let turn = Turn::new(rotation, groups, &table)?;
     let mut out = vec![0.0f32; count * width];
     let rows = TASK.div_ceil(width);
@@ -152,7 +154,7 @@ pub(super) fn rotated_linear(
     groups: &[Groups],
 ) -> Result<Tensor> {
     let tables = (rotations.iter())
-        .map(|rotation| readable(rotation.table))
+        .map(|rotation| rotation.table.readable())
         .collect::<Result<Vec<_>>>()?;
     let turns = (rotations.iter().zip(groups).zip(&tables))
         .map(|((rotation, &groups), table)| Turn::new(rotation, groups, table))

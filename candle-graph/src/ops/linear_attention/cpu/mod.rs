@@ -144,7 +144,7 @@ pub(super) fn forward(input: &LinearAttentionInput<'_>, widths: HeadWidths) -> R
         FeatureMap::Relu { .. } | FeatureMap::Simple => None,
     };
     let rotation = match &input.rotation {
-        Some(rotation) => Some(rotation::readable(rotation)?),
+        Some(rotation) => Some([rotation.query.readable()?, rotation.key.readable()?]),
         None => None,
     };
     let shared = Shared {

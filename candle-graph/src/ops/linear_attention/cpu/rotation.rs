@@ -7,19 +7,7 @@ use candle_core::{Result, Tensor};
 use super::{BLOCK, Shared};
 use crate::ops::RotaryPairs;
 use crate::ops::host::HostRows;
-use crate::ops::linear_attention::FeatureRotation;
 use crate::ops::simd;
-
-/// Cosines and sines of queries, then of keys, in layouts that are read in place.
-pub(super) fn readable(rotation: &FeatureRotation<'_>) -> Result<[[Tensor; 2]; 2]> {
-    let table = |table: &crate::ops::RotationTable| -> Result<[Tensor; 2]> {
-        Ok([
-            HostRows::readable(&table.cos)?,
-            HostRows::readable(&table.sin)?,
-        ])
-    };
-    Ok([table(rotation.query)?, table(rotation.key)?])
-}
 
 /// The angles of all nodes.
 pub(super) struct Tables<'a> {
@@ -28,7 +16,7 @@ pub(super) struct Tables<'a> {
 }
 
 impl<'a> Tables<'a> {
-    /// From what [`readable`] gave.
+    /// From the tables of queries and keys, [readable](crate::ops::RotationTable::readable).
     pub(super) fn new([query, key]: &'a [[Tensor; 2]; 2], pairs: RotaryPairs) -> Result<Self> {
         let angles = |[cos, sin]: &'a [Tensor; 2]| -> Result<Angles<'a>> {
             Ok(Angles {
