@@ -15,10 +15,9 @@ use std::str::FromStr;
 
 use candle_graph::encodings::{EigenvectorScale, Rotational};
 use candle_graph::nn::{
-    AttentionConfig, BigBirdLayout, FeatureMapConfig, RotaryConfig, RotaryModulation,
-    RotationalFeaturesConfig,
+    AttentionConfig, BigBirdLayout, FeatureMapConfig, RotaryConfig, RotationalFeaturesConfig,
 };
-use candle_graph::ops::{Activation, RotaryPairs};
+use candle_graph::ops::Activation;
 use candle_graph::spectral::LaplacianNorm;
 
 use crate::{ConfigError, ModelConfig};
@@ -229,15 +228,10 @@ fn coordinates(count: usize) -> Rotational {
 
 /// Rotation by eigenvectors, in `layers` or in all of them.
 fn rotary(count: usize, layers: Option<Vec<usize>>) -> RotaryConfig {
+    let recipe = coordinates(count);
     RotaryConfig {
-        features: RotationalFeaturesConfig::Raw {
-            recipe: coordinates(count),
-        },
-        pairs: RotaryPairs::FullWidth,
-        separate_keys: false,
-        share_layers: false,
         layers,
-        modulation: RotaryModulation::BeforeFeatures,
+        ..RotaryConfig::new(RotationalFeaturesConfig::Raw { recipe })
     }
 }
 

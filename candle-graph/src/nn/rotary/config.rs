@@ -95,6 +95,20 @@ pub enum RotaryModulation {
 }
 
 impl RotaryConfig {
+    /// Rotation by `features` with everything else as it is by default: pairs over the full width,
+    /// frequencies for every layer, which queries and keys share, before the features of linear
+    /// attention.
+    pub fn new(features: RotationalFeaturesConfig) -> Self {
+        Self {
+            features,
+            pairs: RotaryPairs::default(),
+            separate_keys: false,
+            share_layers: false,
+            layers: None,
+            modulation: RotaryModulation::default(),
+        }
+    }
+
     /// Checks that queries and keys of `attention` of `width` columns, which can be built, can be
     /// rotated in `layers` layers.
     ///

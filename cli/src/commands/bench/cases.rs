@@ -4,9 +4,9 @@ use candle_graph::encodings::{EigvecNorm, EncodingRecipe, LapPe, Rotational, Rrw
 use candle_graph::nn::{
     AttentionConfig, EigenvectorSet, FeatureEncoderConfig, FeatureMapConfig, HeadConfig,
     KernelEncoder, LapPeEncoderConfig, MessagePassingConfig, NodeEncoderConfig, Pooling,
-    PositionalEncoderConfig, RotaryConfig, RotaryModulation, RotationalFeaturesConfig,
+    PositionalEncoderConfig, RotaryConfig, RotationalFeaturesConfig,
 };
-use candle_graph::ops::{Activation, RotaryPairs};
+use candle_graph::ops::Activation;
 use candle_graph::spectral::LaplacianNorm;
 use candle_graph_models::ModelConfig;
 use candle_graph_models::gps::{GpsConfig, GpsNorm};
@@ -139,12 +139,12 @@ fn gps_zinc() -> ModelConfig {
         (64, 10),
         input(
             FeatureEncoderConfig::Embedding { tables: vec![28] },
-            PositionalEncoderConfig::Rwse {
+            Some(PositionalEncoderConfig::Rwse {
                 recipe: rwse(20),
                 dim: 28,
                 encoder: KernelEncoder::Linear,
                 raw_norm: true,
-            },
+            }),
             FeatureEncoderConfig::Embedding { tables: vec![4] },
         ),
         MessagePassingConfig::Gine { activation },
@@ -163,7 +163,7 @@ fn gps_peptides() -> ModelConfig {
         (96, 4),
         input(
             FeatureEncoderConfig::embedding(FeatureEncoderConfig::ATOM_TABLES),
-            lap_pe_encoder(16),
+            Some(lap_pe_encoder(16)),
             FeatureEncoderConfig::embedding(FeatureEncoderConfig::BOND_TABLES),
         ),
         MessagePassingConfig::GatedGcn {
@@ -185,7 +185,7 @@ fn gps_malnet() -> ModelConfig {
         (64, 5),
         input(
             FeatureEncoderConfig::Linear { width: 5 },
-            lap_pe_encoder(16),
+            Some(lap_pe_encoder(16)),
             FeatureEncoderConfig::Dummy,
         ),
         MessagePassingConfig::GatedGcn {
@@ -209,12 +209,11 @@ fn gps_malnet() -> ModelConfig {
 /// GINE and ReLU linear attention of 4 heads, rotated by three given coordinates.
 fn wire_linear() -> ModelConfig {
     let activation = Activation::Relu;
-    let mut input = input(
+    let input = input(
         FeatureEncoderConfig::Linear { width: 5 },
-        lap_pe_encoder(16),
+        None,
         FeatureEncoderConfig::Dummy,
     );
-    input.node_encoder.positional.clear();
     let config = gps(
         (64, 4),
         input,
@@ -230,30 +229,23 @@ fn wire_linear() -> ModelConfig {
         },
     );
     ModelConfig::Gps(GpsConfig {
-        rotary: Some(RotaryConfig {
-            features: RotationalFeaturesConfig::Raw {
-                recipe: Rotational::Given { dim: 3 },
-            },
-            pairs: RotaryPairs::FullWidth,
-            separate_keys: false,
-            share_layers: false,
-            layers: None,
-            modulation: RotaryModulation::BeforeFeatures,
-        }),
+        rotary: Some(RotaryConfig::new(RotationalFeaturesConfig::Raw {
+            recipe: Rotational::Given { dim: 3 },
+        })),
         ..config
     })
 }
 
 fn input(
     features: FeatureEncoderConfig,
-    positional: PositionalEncoderConfig,
+    positional: Option<PositionalEncoderConfig>,
     edge_encoder: FeatureEncoderConfig,
 ) -> InputConfig {
     InputConfig {
         node_encoder: NodeEncoderConfig {
             features,
             prepend: None,
-            positional: vec![positional],
+            positional: positional.into_iter().collect(),
         },
         edge_encoder: Some(edge_encoder),
         node_norm: false,

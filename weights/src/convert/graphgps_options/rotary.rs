@@ -1,10 +1,7 @@
 //! Rotary encodings (`gt.graphrope` of cederikhoefs/Graph-RoPE).
 
 use candle_graph::encodings::Rotational;
-use candle_graph::nn::{
-    AttentionConfig, FeatureMapConfig, RotaryConfig, RotaryModulation, RotationalFeaturesConfig,
-};
-use candle_graph::ops::RotaryPairs;
+use candle_graph::nn::{AttentionConfig, FeatureMapConfig, RotaryConfig, RotationalFeaturesConfig};
 
 use super::positional::lap_rope;
 use crate::convert::options::Options;
@@ -80,11 +77,8 @@ pub(super) fn rotary(options: &Options) -> Result<Option<RotaryConfig>> {
         ));
     }
     Ok(Some(RotaryConfig {
-        features,
-        pairs: RotaryPairs::FullWidth,
         separate_keys: options.bool("gt.graphrope.double_omega", false)?,
         share_layers: options.bool("gt.graphrope.share_omega", false)?,
-        layers: None,
-        modulation: RotaryModulation::BeforeFeatures,
+        ..RotaryConfig::new(features)
     }))
 }
