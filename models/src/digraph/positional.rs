@@ -1,6 +1,6 @@
 //! Encodings of direction, in node states or in the attention.
 
-use candle_core::Tensor;
+use candle_core::{DType, Tensor};
 use candle_graph::Result;
 use candle_graph::encodings::{
     DIRECTED_WALK, MAGNETIC_EIGENVALUES, MAGNETIC_EIGENVECTORS_IMAG, MAGNETIC_EIGENVECTORS_REAL,
@@ -18,6 +18,7 @@ use crate::Trace;
 #[derive(Debug, Clone)]
 pub(super) struct DirectedPositional {
     kind: Kind,
+    dtype: DType,
     activation: Activation,
     relative: bool,
 }
@@ -51,6 +52,7 @@ impl DirectedPositional {
         activation: Activation,
         vb: VarBuilder<'_>,
     ) -> Result<Self> {
+        let dtype = vb.dtype();
         let (kind, relative) = match config {
             DirectedPositionalConfig::Magnetic {
                 eigenvectors,
@@ -85,6 +87,7 @@ impl DirectedPositional {
         };
         Ok(Self {
             kind,
+            dtype,
             activation,
             relative,
         })
@@ -99,22 +102,21 @@ impl DirectedPositional {
     pub(super) fn absolute(&self, batch: &GraphBatch, trace: &mut Trace) -> Result<Tensor> {
         match &self.kind {
             Kind::Magnetic { network, complex } => {
-                let encodings = magnetic(network, *complex, batch, None)?;
+                let encodings = self.magnetic(network, *complex, batch, None)?;
                 trace.record(|| "positional.network".to_string(), &encodings.real);
                 Ok(encodings.real)
             }
             Kind::Walk(maps) => {
-                let walks = batch.encoding(DIRECTED_WALK)?;
+                let walks = self.encoding(batch, DIRECTED_WALK)?;
                 let Some([pair, node]) = maps else {
-                    return Ok(walks.clone());
+                    return Ok(walks);
                 };
-                let walks = walks.to_dtype(pair.weight().dtype())?;
                 let states = ops::linear(&walks, pair, self.activation)?;
                 let sums = segment_reduce(&states, batch.pairs().by_target()?, Reduction::Sum)?;
                 Ok(ops::linear(&sums, node, self.activation)?)
             }
             Kind::Svd(map) => {
-                let vectors = batch.encoding(SVD)?.to_dtype(map.weight().dtype())?;
+                let vectors = self.encoding(batch, SVD)?;
                 Ok(ops::linear(&vectors, map, self.activation)?)
             }
         }
@@ -129,7 +131,7 @@ impl DirectedPositional {
     ) -> Result<Relative> {
         match &self.kind {
             Kind::Magnetic { network, complex } => {
-                let encodings = magnetic(network, *complex, batch, tokens)?;
+                let encodings = self.magnetic(network, *complex, batch, tokens)?;
                 trace.record(|| "positional.network".to_string(), &encodings.real);
                 if let Some(imaginary) = &encodings.imaginary {
                     trace.record(|| "positional.network_imaginary".to_string(), imaginary);
@@ -137,9 +139,9 @@ impl DirectedPositional {
                 Ok(Relative::Complex(encodings))
             }
             Kind::Walk(_) | Kind::Svd(_) => {
-                let walks = batch.encoding(DIRECTED_WALK)?;
+                let walks = self.encoding(batch, DIRECTED_WALK)?;
                 // Attention goes from its targets to its sources, walks the other way.
-                let walks = batch.pairs().transposed(walks)?;
+                let walks = batch.pairs().transposed(&walks)?;
                 Ok(Relative::Pairs(match tokens {
                     Some(tokens) => {
                         // A token is a node without edges: a walk stays there.
@@ -151,37 +153,44 @@ impl DirectedPositional {
             }
         }
     }
-}
 
-/// The encodings of eigenvectors, with rows of tokens where there are any: those of a node at which
-/// all eigenvectors are 0.
-fn magnetic(
-    network: &MagLapNet,
-    complex: bool,
-    batch: &GraphBatch,
-    tokens: Option<&GraphBatch>,
-) -> Result<NodeEncodings> {
-    let vectors = |name: &str| -> Result<Tensor> {
-        let vectors = batch.encoding(name)?;
-        match tokens {
-            Some(tokens) => {
-                let zeros = Tensor::zeros((1, vectors.dim(1)?), vectors.dtype(), batch.device())?;
-                Ok(tokens.with_token_rows(&zeros, vectors)?)
+    /// The encoding `name` in the model's number type.
+    fn encoding(&self, batch: &GraphBatch, name: &str) -> Result<Tensor> {
+        Ok(batch.encoding(name)?.to_dtype(self.dtype)?)
+    }
+
+    /// The encodings of eigenvectors, with rows of tokens where there are any: those of a node at
+    /// which all eigenvectors are 0.
+    fn magnetic(
+        &self,
+        network: &MagLapNet,
+        complex: bool,
+        batch: &GraphBatch,
+        tokens: Option<&GraphBatch>,
+    ) -> Result<NodeEncodings> {
+        let vectors = |name: &str| -> Result<Tensor> {
+            let vectors = self.encoding(batch, name)?;
+            match tokens {
+                Some(tokens) => {
+                    let shape = (1, vectors.dim(1)?);
+                    let zeros = Tensor::zeros(shape, self.dtype, batch.device())?;
+                    Ok(tokens.with_token_rows(&zeros, &vectors)?)
+                }
+                None => Ok(vectors),
             }
-            None => Ok(vectors.clone()),
-        }
-    };
-    let real = vectors(MAGNETIC_EIGENVECTORS_REAL)?;
-    let imaginary = match complex {
-        true => Some(vectors(MAGNETIC_EIGENVECTORS_IMAG)?),
-        false => None,
-    };
-    let all = tokens.unwrap_or(batch);
-    Ok(network.forward(EigenvectorInput {
-        eigenvalues: batch.encoding(MAGNETIC_EIGENVALUES)?,
-        real: &real,
-        imaginary: imaginary.as_ref(),
-        node_ptr: all.node_ptr(),
-        edges: all.edges().adjacency(),
-    })?)
+        };
+        let real = vectors(MAGNETIC_EIGENVECTORS_REAL)?;
+        let imaginary = match complex {
+            true => Some(vectors(MAGNETIC_EIGENVECTORS_IMAG)?),
+            false => None,
+        };
+        let all = tokens.unwrap_or(batch);
+        Ok(network.forward(EigenvectorInput {
+            eigenvalues: &self.encoding(batch, MAGNETIC_EIGENVALUES)?,
+            real: &real,
+            imaginary: imaginary.as_ref(),
+            node_ptr: all.node_ptr(),
+            edges: all.edges().adjacency(),
+        })?)
+    }
 }

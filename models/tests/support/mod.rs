@@ -4,6 +4,7 @@
 
 use proptest::test_runner::{Config, RngSeed};
 
+mod digraph;
 mod gps_models;
 mod graphs;
 mod models;
@@ -14,6 +15,7 @@ mod run;
 mod sgformer;
 mod weights;
 
+pub(crate) use digraph::{DigraphSpec, any_digraph_model};
 pub(crate) use gps_models::{GpsSpec, any_gps_model};
 pub(crate) use graphs::{
     GraphSpec, any_graph, any_graphs, disjoint_union, dyadic_graph, large_graph, permutation,

@@ -9,7 +9,7 @@ use crate::nn::InvalidOption;
 #[serde(deny_unknown_fields)]
 pub struct DirectedMessagePassingConfig {
     /// Which messages (`gnn_type`).
-    pub kind: DirectedMessageKind,
+    pub messages: DirectedMessageKind,
     /// Number of steps (`k_hop`).
     pub steps: usize,
     /// Maps of every perceptron (`mlp_layers`); graph networks only.
@@ -67,7 +67,7 @@ impl DirectedMessagePassingConfig {
             let problem = format!("{} for a width of {width}", self.tightening_factor);
             return Err(InvalidOption::new("tightening_factor", problem));
         }
-        if self.kind == DirectedMessageKind::Convolution && !self.edge_features {
+        if self.messages == DirectedMessageKind::Convolution && !self.edge_features {
             return Err(InvalidOption::new(
                 "edge_features",
                 "convolutions read edge states",
@@ -79,7 +79,7 @@ impl DirectedMessagePassingConfig {
                 "edge states are read, but the model has no edge encoder",
             ));
         }
-        if self.adds() && self.kind == DirectedMessageKind::GraphNetwork {
+        if self.adds() && self.messages == DirectedMessageKind::GraphNetwork {
             if !self.edge_features || edge_width != Some(width) {
                 return Err(InvalidOption::new(
                     "residual",

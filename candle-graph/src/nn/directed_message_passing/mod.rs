@@ -78,7 +78,7 @@ impl DirectedMessagePassing {
         let mut steps = Vec::with_capacity(config.steps);
         for i in 0..config.steps {
             let vb = vb.pp("steps").pp(i);
-            steps.push(match config.kind {
+            steps.push(match config.messages {
                 DirectedMessageKind::GraphNetwork => {
                     let widths = Widths { nodes, edges, out };
                     // From here on edges have states of their own.

@@ -30,7 +30,7 @@ pub struct MagLapNetSizes {
     pub complex_output: bool,
 }
 
-/// What a [`MagLapNet`] reads of a batch of N nodes.
+/// What a [`MagLapNet`] reads of a batch of N nodes, in the number type of its weights.
 #[derive(Debug, Clone, Copy)]
 pub struct EigenvectorInput<'a> {
     /// Eigenvalues of every graph, `[graphs, k]`, 0 where a graph has fewer.
@@ -208,7 +208,7 @@ impl MagLapNet {
 
 /// The message passing of elements.
 const ELEMENT_MESSAGES: DirectedMessagePassingConfig = DirectedMessagePassingConfig {
-    kind: DirectedMessageKind::GraphNetwork,
+    messages: DirectedMessageKind::GraphNetwork,
     steps: 1,
     mlp_layers: 1,
     tightening_factor: 1,
@@ -275,14 +275,12 @@ impl Elementwise {
     /// The values of every element, `[N·k, values]`, the eigenvectors of a node one after the other.
     fn elements(&self, input: &EigenvectorInput<'_>, k: usize, nodes: usize) -> Result<Tensor> {
         let column = |part: &Tensor| part.reshape((nodes * k, 1));
-        let dtype = self.aggregate.weight().dtype();
         let vectors = match input.imaginary {
             Some(imaginary) => Tensor::cat(&[column(input.real)?, column(imaginary)?], 1)?,
             // The sign of the first real eigenvector, which has no zeros on a connected graph, is
             // told by rounding errors elsewhere.
             None => column(&first_column(input.real, |first| first.abs())?)?,
         };
-        let vectors = vectors.to_dtype(dtype)?;
         let mut values = self
             .element
             .forward(&vectors, input.edges, k, self.activation)?;
@@ -310,7 +308,7 @@ impl Elementwise {
                 None => first_column(input.eigenvalues, Tensor::zeros_like)?,
             };
             let of_nodes = of_graphs(&eigenvalues, input.node_ptr)?;
-            let eigenvalues = column(&of_nodes.to_dtype(dtype)?)?;
+            let eigenvalues = column(&of_nodes)?;
             values = Tensor::cat(&[eigenvalues, values], 1)?;
         }
         Ok(values)
