@@ -21,9 +21,11 @@ mod operator;
 mod random_features;
 mod subspace;
 mod subspace_iteration;
+mod tridiagonal;
 
 pub use dense::{MAX_DENSE_BYTES, Spectrum, check_dense, dense_bytes};
 pub use laplacian::{Laplacian, LaplacianNorm};
+use lowest::MAX_ITERATION_BYTES;
 pub use lowest::check_lowest;
 pub(crate) use lowest::lowest_is_dense;
 pub use magnetic::{

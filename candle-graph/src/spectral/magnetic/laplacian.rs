@@ -233,7 +233,7 @@ impl MagneticLaplacian {
 
     /// Row `i`, column `j` and `[real, imaginary]` of the entries below the diagonal, `i > j`,
     /// sorted. Those above it are their conjugates.
-    pub fn below(&self) -> impl ExactSizeIterator<Item = (usize, usize, [f64; 2])> + '_ {
+    pub fn below(&self) -> impl ExactSizeIterator<Item = (usize, usize, [f64; 2])> + Clone + '_ {
         let below = self.below.iter();
         below.map(|&(i, j, value)| (i as usize, j as usize, value))
     }
@@ -263,7 +263,7 @@ impl MagneticLaplacian {
     /// It takes more than [`MAX_DENSE_BYTES`](crate::spectral::MAX_DENSE_BYTES).
     pub fn to_dense(&self) -> Result<[Vec<f64>; 2]> {
         let n = self.num_nodes();
-        super::dense::check(n, n)?;
+        super::dense::check(n)?;
         let [mut real, mut imaginary] = [(); 2].map(|()| vec![0.0; n * n]);
         for (i, value) in self.diagonal.iter().enumerate() {
             real[i * n + i] = *value;

@@ -3,9 +3,11 @@
 
 mod dense;
 mod gauge;
+mod iterative;
 mod laplacian;
 mod potential;
 mod spectrum;
+mod subspace;
 
 pub use laplacian::{MagneticLaplacian, MagneticLaplacianBuilder};
 pub use potential::Potential;
