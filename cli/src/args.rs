@@ -10,7 +10,8 @@ use candle_graph::graph::BatchBudget;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use generate::{
-    GenerateArgs, GraphsArgs, MonochromaticArgs, ShortestPathArgs, SyntheticTask,
+    DistancesArgs, GenerateArgs, GraphsArgs, MonochromaticArgs, NetworkKindName, PairTargetName,
+    ShortestPathArgs, SortingNetworksArgs, SyntheticTask,
 };
 
 use crate::device::DeviceChoice;

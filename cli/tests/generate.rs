@@ -5,7 +5,9 @@ mod support;
 
 use candle_graph::Result;
 use candle_graph::datasets;
-use candle_graph::datasets::synthetic::{Monochromatic, ShortestPath, Unreachable};
+use candle_graph::datasets::synthetic::{
+    Distances, Monochromatic, NetworkKind, PairTarget, ShortestPath, SortingNetworks, Unreachable,
+};
 use candle_graph::graph::Graph;
 use support::{listing, run_with};
 use tempfile::TempDir;
@@ -67,6 +69,70 @@ fn a_file_holds_the_graphs_of_the_options_and_standard_output_the_same() {
     assert_eq!(listing(folder.path()), ["grids.jsonl", "paths.ndjson"]);
 }
 
+/// The graphs of a file, with every missing answer −1 so that they can be compared.
+fn comparable(graphs: &[Graph]) -> Vec<String> {
+    let text = graphs.iter().map(|graph| serde_json::to_string(graph));
+    text.map(|text| text.unwrap().replace("null", "-1"))
+        .collect()
+}
+
+#[test]
+fn sorting_networks_and_pairs_of_nodes_are_those_of_the_options() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("graphs.jsonl");
+    let generate = |options: &str| {
+        let options = options.split(' ');
+        let command = ["generate"].into_iter().chain(options);
+        run_with(command.chain(["--output", path.to_str().unwrap()]), b"").ok();
+        read(&path)
+    };
+    let networks =
+        generate("sorting-networks --wires 4-6 --kinds reversed,correct --count 21 --seed 9");
+    let task = SortingNetworks {
+        wires: 4..=6,
+        kinds: vec![NetworkKind::Reversed, NetworkKind::Correct],
+    };
+    assert_eq!(networks, first(task.graphs(9).unwrap(), 21));
+    let of_one = generate("sorting-networks --wires 7 --kinds last-removed --count 2 --seed 42");
+    let task = SortingNetworks {
+        wires: 7..=7,
+        kinds: vec![NetworkKind::LastRemoved],
+    };
+    assert_eq!(of_one, first(task.graphs(42).unwrap(), 2));
+
+    let mut task = Distances {
+        nodes: 5..=9,
+        average_degrees: vec![0.5, 2.0],
+        acyclic: true,
+        connected: false,
+        target: PairTarget::Reachability,
+    };
+    let options = "--nodes 5-9 --average-degrees 0.5,2 --acyclic --allow-disconnected";
+    for (name, target) in [
+        ("adjacency", PairTarget::Adjacency),
+        ("reachability", PairTarget::Reachability),
+        ("distance", PairTarget::Distance),
+        ("undirected-distance", PairTarget::UndirectedDistance),
+    ] {
+        let found = generate(&format!(
+            "distances --target {name} {options} --count 8 --seed 3"
+        ));
+        task.target = target;
+        let expected = first(task.graphs(3).unwrap(), 8);
+        assert_eq!(comparable(&found), comparable(&expected), "{name}");
+    }
+    let acyclic = generate("distances --acyclic --count 12 --seed 1");
+    let task = Distances {
+        average_degrees: Distances::ACYCLIC_DEGREES.to_vec(),
+        acyclic: true,
+        ..Distances::default()
+    };
+    assert_eq!(
+        comparable(&acyclic),
+        comparable(&first(task.graphs(1).unwrap(), 12))
+    );
+}
+
 #[test]
 fn without_options_a_thousand_graphs_are_those_of_the_paper() {
     let parse = |text: &str| -> Vec<Graph> {
@@ -83,6 +149,14 @@ fn without_options_a_thousand_graphs_are_those_of_the_paper() {
         paths,
         first(ShortestPath::default().graphs(0).unwrap(), 1000)
     );
+    let networks = parse(&run_with(["generate", "sorting-networks", "--count", "50"], b"").ok());
+    assert_eq!(
+        networks,
+        first(SortingNetworks::default().graphs(0).unwrap(), 50)
+    );
+    let pairs = parse(&run_with(["generate", "distances", "--count", "50"], b"").ok());
+    let expected = first(Distances::default().graphs(0).unwrap(), 50);
+    assert_eq!(comparable(&pairs), comparable(&expected));
     assert_eq!(
         run_with(["generate", "shortest-path", "--count", "0"], b"").ok(),
         ""
@@ -95,7 +169,7 @@ fn wrong_options_are_wrong_usage_and_leave_the_file_alone() {
     let path = folder.path().join("graphs.jsonl");
     std::fs::write(&path, "mine").unwrap();
     let file = path.to_str().unwrap();
-    let wrong: [(&[&str], &str); 4] = [
+    let wrong: [(&[&str], &str); 10] = [
         (
             &["monochromatic", "--deleted-edges", "41"],
             "deleted_edges: 41 is out of range",
@@ -112,6 +186,27 @@ fn wrong_options_are_wrong_usage_and_leave_the_file_alone() {
             &["shortest-path", "--rewiring", "nan"],
             "rewiring: NaN is no probability",
         ),
+        (
+            &["sorting-networks", "--wires", "2-7"],
+            "wires: 2 is out of range, which is 3 to 7",
+        ),
+        (
+            &["sorting-networks", "--wires", "9-7"],
+            "the smallest and the largest one as in 7-11",
+        ),
+        (
+            &["sorting-networks", "--kinds", "correct,wrong"],
+            "last-removed",
+        ),
+        (
+            &["distances", "--nodes", "many"],
+            "the smallest and the largest one as in 7-11",
+        ),
+        (
+            &["distances", "--nodes", "5", "--average-degrees", "1,4.5"],
+            "average_degrees: 4.5 is out of range, which is 0 to 4",
+        ),
+        (&["distances", "--target", "paths"], "reachability"),
     ];
     let output = ["--output", file];
     for (options, message) in wrong {

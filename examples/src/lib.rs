@@ -4,7 +4,12 @@
 pub mod parity;
 pub mod synthetic;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use candle_core::Device;
+use candle_graph_models::Predictor;
+use candle_graph_weights::load_model;
 
 /// The root of the repository.
 fn repository() -> PathBuf {
@@ -14,6 +19,19 @@ fn repository() -> PathBuf {
 /// The folder of the shipped model called `name`.
 pub fn zoo(name: &str) -> PathBuf {
     repository().join("weights/zoo").join(name)
+}
+
+/// A predictor on the CPU of `model`, a checkpoint folder or the name of a shipped model.
+///
+/// # Errors
+/// A model that cannot be loaded.
+pub fn predictor(model: &str) -> Result<Predictor> {
+    let folder = match Path::new(model) {
+        folder if folder.is_dir() => folder.to_path_buf(),
+        _ => zoo(model),
+    };
+    let model = load_model(&folder, &Device::Cpu)?;
+    Ok(Predictor::new(model, Device::Cpu))
 }
 
 /// The shipped sample data file called `name`.

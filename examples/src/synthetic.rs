@@ -1,16 +1,13 @@
 //! What the examples of the synthetic tasks share.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use candle_core::Device;
 use candle_graph::datasets::{ReadOptions, open};
 use candle_graph::graph::Graph;
 use candle_graph::metrics::root_mean_squared_error;
-use candle_graph_models::Predictor;
-use candle_graph_weights::load_model;
 
-use crate::zoo;
+use crate::predictor;
 
 /// How good a model is on graphs of one size.
 #[derive(Debug, Clone)]
@@ -44,11 +41,7 @@ pub fn read(path: &Path) -> Result<Vec<Graph>> {
 /// A model that cannot be loaded or gives something else than a number a graph, graphs that do not
 /// fit it, have no target or are of different sizes.
 pub fn evaluate(model: &str, graphs: &[Graph]) -> Result<Evaluation> {
-    let folder = match PathBuf::from(model) {
-        folder if folder.is_dir() => folder,
-        _ => zoo(model),
-    };
-    let predictor = Predictor::new(load_model(&folder, &Device::Cpu)?, Device::Cpu);
+    let predictor = predictor(model)?;
     let size = graphs.first().context("there are no graphs")?.num_nodes();
     let mut targets = Vec::with_capacity(graphs.len());
     for (at, graph) in graphs.iter().enumerate() {

@@ -1,9 +1,14 @@
 //! `generate`: the graphs of synthetic tasks.
 
-use candle_graph::datasets::synthetic::{Monochromatic, ShortestPath, Unreachable};
+use candle_graph::datasets::synthetic::{
+    Distances, Monochromatic, NetworkKind, PairTarget, ShortestPath, SortingNetworks, Unreachable,
+};
 use candle_graph::graph::Graph;
 
-use crate::args::{GenerateArgs, GraphsArgs, MonochromaticArgs, ShortestPathArgs, SyntheticTask};
+use crate::args::{
+    DistancesArgs, GenerateArgs, GraphsArgs, MonochromaticArgs, NetworkKindName, PairTargetName,
+    ShortestPathArgs, SortingNetworksArgs, SyntheticTask,
+};
 use crate::failure::Usage;
 use crate::output::Lines;
 use crate::progress::Progress;
@@ -16,6 +21,14 @@ pub(crate) fn run(args: &GenerateArgs, quiet: bool) -> anyhow::Result<()> {
         }
         SyntheticTask::ShortestPath(args) => {
             let graphs = shortest_path(args).graphs(args.output.seed);
+            write(graphs, &args.output, quiet)
+        }
+        SyntheticTask::SortingNetworks(args) => {
+            let graphs = sorting_networks(args).graphs(args.output.seed);
+            write(graphs, &args.output, quiet)
+        }
+        SyntheticTask::Distances(args) => {
+            let graphs = distances(args).graphs(args.output.seed);
             write(graphs, &args.output, quiet)
         }
     }
@@ -38,6 +51,33 @@ fn shortest_path(args: &ShortestPathArgs) -> ShortestPath {
         unreachable: match args.allow_disconnected {
             true => Unreachable::RedrawPair,
             false => Unreachable::RedrawGraph,
+        },
+    }
+}
+
+fn sorting_networks(args: &SortingNetworksArgs) -> SortingNetworks {
+    let kinds = args.kinds.iter().map(|kind| match kind {
+        NetworkKindName::Correct => NetworkKind::Correct,
+        NetworkKindName::LastRemoved => NetworkKind::LastRemoved,
+        NetworkKindName::Reversed => NetworkKind::Reversed,
+    });
+    SortingNetworks {
+        wires: args.wires.clone(),
+        kinds: kinds.collect(),
+    }
+}
+
+fn distances(args: &DistancesArgs) -> Distances {
+    Distances {
+        nodes: args.nodes.clone(),
+        average_degrees: args.degrees(),
+        acyclic: args.acyclic,
+        connected: !args.allow_disconnected,
+        target: match args.target {
+            PairTargetName::Adjacency => PairTarget::Adjacency,
+            PairTargetName::Reachability => PairTarget::Reachability,
+            PairTargetName::Distance => PairTarget::Distance,
+            PairTargetName::UndirectedDistance => PairTarget::UndirectedDistance,
         },
     }
 }

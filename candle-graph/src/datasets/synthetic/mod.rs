@@ -1,10 +1,17 @@
-//! Made-up graphs with known answers: the two synthetic tasks of "Rotary Position Encodings for
-//! Graphs" (Reid et al., ICML 2026, section 4.1 and appendix B.1).
+//! Made-up graphs with known answers.
 //!
-//! [`Monochromatic`] asks for the size of the largest connected one-coloured part of a damaged grid,
-//! [`ShortestPath`] for the number of hops between two marked nodes of a Watts–Strogatz graph. Both
-//! give an endless iterator over graphs that are made when they are asked for. A seed fixes all of
-//! them, on every machine; more of them never changes the first ones.
+//! Two tasks of "Rotary Position Encodings for Graphs" (Reid et al., ICML 2026, section 4.1 and
+//! appendix B.1): [`Monochromatic`] asks for the size of the largest connected one-coloured part of
+//! a damaged grid, [`ShortestPath`] for the number of hops between two marked nodes of a
+//! Watts–Strogatz graph.
+//!
+//! Two of "Transformers Meet Directed Graphs" (Geisler et al., ICML 2023): [`SortingNetworks`] asks
+//! whether a list of comparators sorts every input (section 6), [`Distances`] for edges, paths or
+//! distances between all pairs of nodes of a random directed graph (section 5). Their draws are
+//! those of the official code.
+//!
+//! All give an endless iterator over graphs that are made when they are asked for. A seed fixes all
+//! of them, on every machine; more of them never changes the first ones.
 //!
 //! ```
 //! use candle_graph::datasets::synthetic::{Monochromatic, ShortestPath};
@@ -18,17 +25,26 @@
 //! # Ok::<(), candle_graph::Error>(())
 //! ```
 //!
-//! Graphs are numbered from 0 by their ids, undirected (both directions of an edge stand side by
-//! side), with real node features and one target. Coordinates are not part of them: a model's
-//! encodings compute them.
+//! The graphs of the first two tasks are undirected (both directions of an edge stand side by side),
+//! with real node features and one target, and numbered from 0 by their ids. What is computed from
+//! the edges, such as coordinates, is not part of any: a model's encodings do that.
 
+mod distances;
+mod hops;
 mod monochromatic;
+mod numpy_random;
 mod random;
 mod shortest_path;
+mod sorting_network;
 mod watts_strogatz;
 
+pub use distances::{Distances, PairTarget};
 pub use monochromatic::Monochromatic;
 pub use shortest_path::{ShortestPath, Unreachable};
+pub use sorting_network::{
+    LabelledNetwork, MAX_COMPARATORS, MAX_DRAWN_WIRES, MAX_TESTED_WIRES, MAX_WIRES, NetworkKind,
+    SortingNetwork, SortingNetworks,
+};
 
 use crate::error::Result;
 use crate::graph::{Features, Graph, GraphBuilder, Targets};
@@ -69,6 +85,56 @@ pub enum SyntheticError {
         option: &'static str,
         /// Its value.
         value: f64,
+    },
+    /// A list of options without one.
+    #[error("{option}: none is given, at least one is needed")]
+    NoneGiven {
+        /// The option.
+        option: &'static str,
+    },
+    /// An average degree that no graph of so many nodes has.
+    #[error(
+        "average_degrees: {value} is out of range, which is 0 to {largest}, one less than the \
+         smallest number of nodes"
+    )]
+    AverageDegree {
+        /// The degree.
+        value: f64,
+        /// The largest one.
+        largest: usize,
+    },
+    /// A comparator that does not belong to the network.
+    #[error(
+        "comparator {position} is [{}, {}], which does not join two of the {wires} wires (from 0), \
+         the lower one first", comparator[0], comparator[1]
+    )]
+    Comparator {
+        /// Its place in the list, from 0.
+        position: usize,
+        /// Its wires.
+        comparator: [u32; 2],
+        /// Wires of the network.
+        wires: usize,
+    },
+    /// A network too large for the 0/1 principle.
+    #[error(
+        "a network of {wires} wires has 2^{wires} inputs of zeros and ones to test; {limit} wires \
+         are the most that are tested"
+    )]
+    TooManyWires {
+        /// Its wires.
+        wires: usize,
+        /// The largest number.
+        limit: usize,
+    },
+    /// A node of a graph that is no comparator.
+    #[error(
+        "node {node} is no comparator: its features `x` should be its place in the list (each place \
+         once) and two wires"
+    )]
+    NoComparator {
+        /// The node.
+        node: usize,
     },
 }
 

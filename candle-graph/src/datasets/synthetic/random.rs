@@ -17,9 +17,7 @@ impl Random {
 
     /// Uniform in [0, 1), a multiple of 2⁻⁵³, as `random()`.
     pub(super) fn unit(&mut self) -> f64 {
-        let high = f64::from(self.0.next_u32() >> 5);
-        let low = f64::from(self.0.next_u32() >> 6);
-        (high * f64::from(1 << 26) + low) / (1u64 << 53) as f64
+        unit(&mut self.0)
     }
 
     /// Uniform in 0 to `bound` − 1, as `randrange(bound)` and the position that `choice` takes; 0
@@ -44,6 +42,13 @@ impl Random {
             items.swap(at, at + self.below(left) as usize);
         }
     }
+}
+
+/// Uniform in [0, 1), a multiple of 2⁻⁵³.
+pub(super) fn unit(generator: &mut Mt) -> f64 {
+    let high = f64::from(generator.next_u32() >> 5);
+    let low = f64::from(generator.next_u32() >> 6);
+    (high * f64::from(1 << 26) + low) / (1u64 << 53) as f64
 }
 
 #[cfg(test)]

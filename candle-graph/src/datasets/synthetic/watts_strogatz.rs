@@ -1,6 +1,7 @@
 //! Small-world graphs (Watts and Strogatz, Nature 1998).
 
 use super::Random;
+use super::hops::hops;
 
 /// An undirected graph as the neighbours of every node.
 #[derive(Debug, Clone)]
@@ -83,22 +84,6 @@ impl WattsStrogatz {
 
     /// The number of hops from `source` to every node, none where no path leads.
     pub(super) fn hops(&self, source: usize) -> Vec<Option<usize>> {
-        let mut hops = vec![None; self.neighbours.len()];
-        hops[source] = Some(0);
-        let (mut reached, mut distance) = (vec![source], 0);
-        while !reached.is_empty() {
-            distance += 1;
-            let mut next = Vec::new();
-            for u in reached {
-                for v in self.neighbours[u].iter().map(|&v| v as usize) {
-                    if hops[v].is_none() {
-                        hops[v] = Some(distance);
-                        next.push(v);
-                    }
-                }
-            }
-            reached = next;
-        }
-        hops
+        hops(&self.neighbours, source)
     }
 }
