@@ -58,7 +58,11 @@ pub(super) struct Ast<'a> {
 
 /// Where a node hangs: its parent, the field and the position in the field's list.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place(pub(super) NodeId, pub(super) &'static str, pub(super) Option<u32>);
+pub(super) struct Place(
+    pub(super) NodeId,
+    pub(super) &'static str,
+    pub(super) Option<u32>,
+);
 
 impl<'a> Ast<'a> {
     /// A tree of nothing but a `Module`, which is node 0.

@@ -24,7 +24,12 @@ pub(super) fn last_writes(
 ) -> Result<Vec<[NodeId; 2]>, PythonError> {
     let instructions = flow.instructions.iter();
     let accesses: Vec<Vec<Access<'_>>> = instructions.map(|i| accesses(ast, i)).collect();
-    let writes: Vec<Access<'_>> = accesses.iter().flatten().filter(|a| a.writes).copied().collect();
+    let writes: Vec<Access<'_>> = accesses
+        .iter()
+        .flatten()
+        .filter(|a| a.writes)
+        .copied()
+        .collect();
     let mut of_name: HashMap<&str, Vec<usize>> = HashMap::new();
     for (position, write) in writes.iter().enumerate() {
         of_name.entry(write.name).or_default().push(position);
@@ -162,7 +167,10 @@ fn collect<'a>(ast: &'a Ast<'_>, node: NodeId, found: &mut Vec<Access<'a>>) {
     }
     match ast.node_type(node) {
         NodeType::Assign => {
-            for part in ast.children(node, "value").chain(ast.children(node, "targets")) {
+            for part in ast
+                .children(node, "value")
+                .chain(ast.children(node, "targets"))
+            {
                 collect(ast, part, found);
             }
         }

@@ -30,7 +30,9 @@ pub enum PythonError {
     #[error("{0}")]
     NoFunction(NoFunction),
     /// A kind of syntax that official graphs know no node for.
-    #[error("line {line}, column {column}: {what} has no counterpart in graphs of Python 3.11 code")]
+    #[error(
+        "line {line}, column {column}: {what} has no counterpart in graphs of Python 3.11 code"
+    )]
     Unsupported {
         /// Line, from 1.
         line: usize,

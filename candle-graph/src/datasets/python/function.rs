@@ -29,7 +29,9 @@ impl PythonFunction {
     /// large or too deeply nested.
     pub fn parse(source: &str) -> Result<Self, PythonError> {
         let module = module(source)?;
-        let first = module.first().ok_or(PythonError::NoFunction(NoFunction::Empty))?;
+        let first = module
+            .first()
+            .ok_or(PythonError::NoFunction(NoFunction::Empty))?;
         let py::Stmt::FunctionDef(function) = first else {
             let line = line_column(source, first.start().to_usize()).0;
             return Err(PythonError::NoFunction(NoFunction::First { line }));
@@ -51,7 +53,11 @@ impl PythonFunction {
                     open.pop();
                 }
                 Some(statement @ py::Stmt::FunctionDef(function)) => {
-                    found.push(Self::new(function, std::slice::from_ref(statement), source)?);
+                    found.push(Self::new(
+                        function,
+                        std::slice::from_ref(statement),
+                        source,
+                    )?);
                 }
                 Some(statement) => open.extend(bodies(statement).into_iter().rev()),
             }
@@ -135,9 +141,15 @@ fn bodies(statement: &py::Stmt) -> Vec<std::slice::Iter<'_, py::Stmt>> {
         Stmt::While(s) => vec![s.body.iter(), s.orelse.iter()],
         Stmt::With(s) => vec![s.body.iter()],
         Stmt::Try(s) => {
-            let handlers = s.handlers.iter().map(|py::ExceptHandler::ExceptHandler(h)| h.body.iter());
+            let handlers = s
+                .handlers
+                .iter()
+                .map(|py::ExceptHandler::ExceptHandler(h)| h.body.iter());
             let last = [s.orelse.iter(), s.finalbody.iter()];
-            std::iter::once(s.body.iter()).chain(handlers).chain(last).collect()
+            std::iter::once(s.body.iter())
+                .chain(handlers)
+                .chain(last)
+                .collect()
         }
         Stmt::Match(s) => s.cases.iter().map(|case| case.body.iter()).collect(),
         _ => Vec::new(),

@@ -146,7 +146,10 @@ mod tests {
             ("0XffffFFFFffffFFFFff", "4722366482869645213695"),
             ("0o7777777777777777777777777", "37778931862957161709567"),
             ("100_000_000_000_000_000_000", "100000000000000000000"),
-            ("0b10000000000000000000000000000000000000000000000000000000000000000000", "147573952589676412928"),
+            (
+                "0b10000000000000000000000000000000000000000000000000000000000000000000",
+                "147573952589676412928",
+            ),
         ];
         for (token, expected) in cases {
             assert_eq!(large_int(token).as_deref(), Ok(expected));
@@ -155,7 +158,11 @@ mod tests {
         assert_eq!(large_int(&most), Ok(most.clone()));
         assert!(matches!(
             large_int(&"9".repeat(4301)),
-            Err(PythonError::TooLarge { found: 4301, limit: 4300, .. })
+            Err(PythonError::TooLarge {
+                found: 4301,
+                limit: 4300,
+                ..
+            })
         ));
         assert!(large_int(&format!("0x{}", "f".repeat(3600))).is_err());
         assert!(large_int(&format!("0x{}", "f".repeat(3500))).is_ok());

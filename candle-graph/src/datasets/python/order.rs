@@ -49,7 +49,11 @@ impl StatementOrder {
                 uses[to].push(from);
             }
         }
-        let mut leaves: Vec<bool> = ast.nodes.iter().map(|n| LEAVES.contains(&n.node_type)).collect();
+        let mut leaves: Vec<bool> = ast
+            .nodes
+            .iter()
+            .map(|n| LEAVES.contains(&n.node_type))
+            .collect();
         let mut lists = HashMap::new();
         for id in (0..count).rev() {
             let node = &ast.nodes[id];
@@ -92,9 +96,14 @@ fn order(ast: &Ast<'_>, items: &[NodeId], uses: &[Vec<NodeId>], leaves: &[bool])
         let mut before: Vec<usize> = Vec::new();
         // What stands before the last barrier needs no edge of its own. The official code stops at
         // the first statement of an earlier stage when it looks back.
-        let reach = stages.iter().rposition(|&s| s < barrier).map_or(0, |p| p + 1);
+        let reach = stages
+            .iter()
+            .rposition(|&s| s < barrier)
+            .map_or(0, |p| p + 1);
         for &used in &uses[item] {
-            let position = items[..at].partition_point(|&other| other <= used).checked_sub(1);
+            let position = items[..at]
+                .partition_point(|&other| other <= used)
+                .checked_sub(1);
             let Some(position) = position.filter(|&p| p >= reach) else {
                 continue;
             };

@@ -151,7 +151,8 @@ fn node(ast: &Ast<'_>, id: NodeId) -> ProgramNode {
         Value::Nothing => Some((field, None)),
     });
     let named = NAMES.iter().find_map(|name| {
-        let whole = |(field, _): &(&super::ast::Field, _)| field.name == *name && field.position.is_none();
+        let whole =
+            |(field, _): &(&super::ast::Field, _)| field.name == *name && field.position.is_none();
         values.clone().find(whole)
     });
     let value = named.or_else(|| values.next()).and_then(|(_, text)| text);
@@ -169,7 +170,10 @@ fn node(ast: &Ast<'_>, id: NodeId) -> ProgramNode {
 /// Pairs of nodes whose instructions follow each other.
 fn instruction_nodes(flow: &ControlFlow) -> Vec<[NodeId; 2]> {
     let node = |position: usize| flow.instructions[position].node;
-    flow.next.iter().map(|&[from, to]| [node(from), node(to)]).collect()
+    flow.next
+        .iter()
+        .map(|&[from, to]| [node(from), node(to)])
+        .collect()
 }
 
 /// Every name in the value of an assignment, with every target.
@@ -212,13 +216,14 @@ struct Edges(Vec<ProgramEdge>);
 impl Edges {
     fn connect(&mut self, edge_type: EdgeType, pairs: &[[NodeId; 2]]) -> Result<(), PythonError> {
         limit_edges(self.0.len() + pairs.len())?;
-        self.0.extend(pairs.iter().map(|&[sender, receiver]| ProgramEdge {
-            sender: sender as u32,
-            receiver: receiver as u32,
-            edge_type,
-            name: NONE,
-            order: 0,
-        }));
+        self.0
+            .extend(pairs.iter().map(|&[sender, receiver]| ProgramEdge {
+                sender: sender as u32,
+                receiver: receiver as u32,
+                edge_type,
+                name: NONE,
+                order: 0,
+            }));
         Ok(())
     }
 
@@ -234,7 +239,9 @@ impl Edges {
             NodeType::BitAnd,
         ];
         let operators = ast.children(parent, "op");
-        let commutative = operators.map(|op| ast.node_type(op)).any(|op| COMMUTATIVE.contains(&op));
+        let commutative = operators
+            .map(|op| ast.node_type(op))
+            .any(|op| COMMUTATIVE.contains(&op));
         for field in &ast.nodes[parent].fields {
             let Value::Node(child) = field.value else {
                 continue;
@@ -276,7 +283,10 @@ impl Edges {
                 let returns = nodes_of(ast, function, NodeType::Return);
                 let returns: Vec<_> = returns.map(|id| [id, call]).collect();
                 self.connect(EdgeType::ReturnsTo, &returns)?;
-                self.connect(EdgeType::FormalArgName, &formal_arguments(ast, call, function))?;
+                self.connect(
+                    EdgeType::FormalArgName,
+                    &formal_arguments(ast, call, function),
+                )?;
             }
         }
         Ok(())
@@ -301,7 +311,11 @@ fn formal_arguments(ast: &Ast<'_>, call: NodeId, function: NodeId) -> Vec<[NodeI
         let name = ast.text(keyword, "arg");
         let named = |&&formal: &&NodeId| name.is_some() && ast.text(formal, "id") == name;
         let to = formal.iter().find(named).copied().or(more_keywords);
-        pairs.extend(ast.child(keyword, "value").zip(to).map(|(value, to)| [value, to]));
+        pairs.extend(
+            ast.child(keyword, "value")
+                .zip(to)
+                .map(|(value, to)| [value, to]),
+        );
     }
     pairs
 }

@@ -189,7 +189,11 @@ impl Converter<'_> {
         Ok(())
     }
 
-    fn handler(&mut self, place: Place, py::ExceptHandler::ExceptHandler(h): &py::ExceptHandler) -> Result {
+    fn handler(
+        &mut self,
+        place: Place,
+        py::ExceptHandler::ExceptHandler(h): &py::ExceptHandler,
+    ) -> Result {
         let id = self.add(place, NodeType::ExceptHandler)?;
         self.optional(id, "type", h.type_.as_deref())?;
         match &h.name {
@@ -203,7 +207,11 @@ impl Converter<'_> {
     }
 
     fn decorators(&mut self, node: NodeId, decorators: &[py::Decorator]) -> Result {
-        self.expressions(node, "decorator_list", decorators.iter().map(|d| &d.expression))
+        self.expressions(
+            node,
+            "decorator_list",
+            decorators.iter().map(|d| &d.expression),
+        )
     }
 
     fn aliases(&mut self, node: NodeId, aliases: &[py::Alias]) -> Result {
