@@ -5,3 +5,4 @@
 mod isomorphism;
 mod official;
 mod refusals;
+mod vocabulary;

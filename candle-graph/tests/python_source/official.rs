@@ -7,13 +7,13 @@ use crate::isomorphism::{Coloured, isomorphic};
 
 const NEXT_SYNTAX: u64 = EdgeType::NextSyntax as u64;
 
-fn fixture(name: &str) -> Value {
+pub(crate) fn fixture(name: &str) -> Value {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/dataflow");
     let text = std::fs::read_to_string(format!("{folder}/{name}.json")).unwrap();
     serde_json::from_str(&text).unwrap()
 }
 
-fn names() -> Vec<String> {
+pub(crate) fn names() -> Vec<String> {
     let index = fixture("index");
     let functions = index["functions"].as_array().unwrap();
     let name = |function: &Value| function["name"].as_str().unwrap().to_string();

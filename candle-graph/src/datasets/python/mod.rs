@@ -40,8 +40,10 @@ mod nesting;
 mod node_type;
 mod order;
 mod program_graph;
+mod vocabulary;
 
 pub use error::{NoFunction, PythonError};
 pub use function::PythonFunction;
 pub use node_type::NodeType;
 pub use program_graph::{EdgeType, MASK, NONE, ProgramEdge, ProgramGraph, ProgramNode};
+pub use vocabulary::{UNKNOWN, Vocabulary};
