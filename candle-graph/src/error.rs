@@ -79,6 +79,10 @@ pub enum Error {
     /// The options of a synthetic task are unusable.
     #[error("synthetic task: {0}")]
     Synthetic(#[from] SyntheticError),
+    /// Python source code has no graph.
+    #[cfg(feature = "python-source")]
+    #[error("Python source: {0}")]
+    Python(#[from] crate::datasets::python::PythonError),
     /// A tensor operation failed.
     #[error(transparent)]
     Tensor(#[from] candle_core::Error),

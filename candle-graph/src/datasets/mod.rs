@@ -137,6 +137,8 @@ mod json;
 mod locate;
 mod node_link;
 mod points;
+#[cfg(feature = "python-source")]
+pub mod python;
 mod source;
 pub mod synthetic;
 

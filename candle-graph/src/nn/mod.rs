@@ -18,6 +18,7 @@ mod rotary;
 mod rrwp;
 mod san_attention;
 mod sinusoids;
+mod sub_token_decoding;
 
 pub use attention::{
     Attention, AttentionConfig, BigBird, BigBirdLayout, FeatureMapConfig, LinearAttention,
@@ -54,3 +55,4 @@ pub use rotary::{
 pub use rrwp::RrwpEncoder;
 pub use san_attention::{SanAttention, SanWeighting};
 pub use sinusoids::Sinusoids;
+pub use sub_token_decoding::SubTokenDecoding;
