@@ -8,6 +8,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::spectra::Spectra;
+use super::values::array;
 use super::{EncodingArray, Level};
 use crate::error::{Error, Result};
 use crate::graph::Graph;
@@ -209,15 +210,6 @@ impl LapPe {
             }
         }
         Ok(())
-    }
-}
-
-fn array(((name, level, width), data): ((&str, Level, usize), Vec<f32>)) -> EncodingArray {
-    EncodingArray {
-        name: name.to_string(),
-        level,
-        width,
-        data,
     }
 }
 

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::spectra::Spectra;
 use super::{
-    Electrostatic, EncodingArray, GraphEncoding, Graphormer, HeatKernel, LapPe, Level, Rotational,
-    Rrwp, Rwse,
+    DirectedWalk, Electrostatic, EncodingArray, GraphEncoding, Graphormer, HeatKernel, LapPe,
+    Level, MagNet, Magnetic, Rotational, Rrwp, Rwse, Svd,
 };
 use crate::error::{Error, Result};
 use crate::graph::{Graph, GraphBatch};
@@ -36,6 +36,15 @@ pub enum EncodingRecipe {
     Graphormer(Graphormer),
     /// Coordinates for rotary encodings.
     Rotational(Rotational),
+    /// Eigenvectors of the Magnetic Laplacian.
+    Magnetic(Magnetic),
+    /// Directed random walks and personalised PageRank.
+    DirectedWalk(DirectedWalk),
+    /// Singular vectors of the adjacency matrix.
+    Svd(Svd),
+    /// The Magnetic Laplacian itself, for MagNet.
+    #[serde(rename = "magnet")]
+    MagNet(MagNet),
 }
 
 impl EncodingRecipe {
@@ -50,6 +59,10 @@ impl EncodingRecipe {
             Self::Electrostatic(electrostatic) => electrostatic.arrays(),
             Self::Graphormer(graphormer) => graphormer.arrays(),
             Self::Rotational(rotational) => rotational.arrays(),
+            Self::Magnetic(magnetic) => magnetic.arrays(),
+            Self::DirectedWalk(walk) => walk.arrays(),
+            Self::Svd(svd) => svd.arrays(),
+            Self::MagNet(magnet) => magnet.arrays(),
         }
     }
 
@@ -64,6 +77,10 @@ impl EncodingRecipe {
             Self::Electrostatic(_) => Electrostatic::VERSION,
             Self::Graphormer(_) => Graphormer::VERSION,
             Self::Rotational(_) => Rotational::VERSION,
+            Self::Magnetic(_) => Magnetic::VERSION,
+            Self::DirectedWalk(_) => DirectedWalk::VERSION,
+            Self::Svd(_) => Svd::VERSION,
+            Self::MagNet(_) => MagNet::VERSION,
         }
     }
 
@@ -87,7 +104,13 @@ impl EncodingRecipe {
                 Some((LaplacianNorm::None, graph.num_nodes()))
             }
             Self::Rotational(rotational) => rotational.spectrum(graph),
-            Self::Rrwp(_) | Self::Rwse(_) | Self::Graphormer(_) => None,
+            Self::Rrwp(_)
+            | Self::Rwse(_)
+            | Self::Graphormer(_)
+            | Self::Magnetic(_)
+            | Self::DirectedWalk(_)
+            | Self::Svd(_)
+            | Self::MagNet(_) => None,
         }
     }
 
@@ -101,6 +124,10 @@ impl EncodingRecipe {
             Self::Electrostatic(_) => Ok(()),
             Self::Graphormer(graphormer) => graphormer.check(),
             Self::Rotational(rotational) => rotational.check(),
+            Self::Magnetic(magnetic) => magnetic.check(),
+            Self::DirectedWalk(walk) => walk.check(),
+            Self::Svd(svd) => svd.check(),
+            Self::MagNet(magnet) => magnet.check(),
         }
     }
 
@@ -114,6 +141,10 @@ impl EncodingRecipe {
                 carried.map_err(|problem| Error::graph(graph.label(position), problem))?;
                 Ok(())
             }
+            Self::Magnetic(magnetic) => magnetic.check_graph(graph),
+            Self::DirectedWalk(walk) => walk.check_graph(graph),
+            Self::Svd(svd) => svd.check_graph(graph),
+            Self::MagNet(magnet) => magnet.check_graph(graph),
             _ => Ok(()),
         };
         let checked = checked.and_then(|()| match self.spectrum(graph) {
@@ -140,6 +171,10 @@ impl EncodingRecipe {
             Self::Electrostatic(electrostatic) => electrostatic.compute(graph, spectra),
             Self::Graphormer(graphormer) => Ok(graphormer.compute(graph)),
             Self::Rotational(rotational) => rotational.compute(graph, spectra),
+            Self::Magnetic(magnetic) => magnetic.compute(graph),
+            Self::DirectedWalk(walk) => Ok(walk.compute(graph)),
+            Self::Svd(svd) => svd.compute(graph),
+            Self::MagNet(magnet) => magnet.compute(graph),
         };
         computed.map_err(|error| of_graph(graph, position, &error))
     }

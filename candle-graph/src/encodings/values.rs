@@ -54,3 +54,15 @@ impl GraphEncoding {
         self.arrays.iter().find(|a| a.name == name)
     }
 }
+
+/// The array of a name, level and width, with its data.
+pub(super) fn array(
+    ((name, level, width), data): ((&str, Level, usize), Vec<f32>),
+) -> EncodingArray {
+    EncodingArray {
+        name: name.to_string(),
+        level,
+        width,
+        data,
+    }
+}

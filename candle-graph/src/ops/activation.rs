@@ -3,6 +3,8 @@
 use candle_core::{Result, Tensor};
 use serde::{Deserialize, Serialize};
 
+use super::simd;
+
 /// An activation function, by the names that GraphGym's configurations use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -15,6 +17,9 @@ pub enum Activation {
     Relu,
     /// x·Φ(x) with the exact normal distribution function, not the tanh approximation.
     Gelu,
+    /// The approximation of [`Gelu`](Self::Gelu) by `x·(1 + tanh(√(2/π)·(x + 0.044715·x³)))/2`, which
+    /// is what jax calls `gelu`.
+    GeluTanh,
     /// x·sigmoid(x), also known as SiLU.
     Swish,
     /// x for x > 0, otherwise eˣ − 1.
@@ -38,6 +43,9 @@ pub enum Activation {
     LeakyRelu05,
 }
 
+/// 2·√(2/π).
+const GELU_TANH_SCALE: f32 = 1.595_769_1;
+const GELU_TANH_CUBE: f32 = 0.044_715;
 const SELU_ALPHA: f64 = 1.673_263_242_354_377_2;
 const SELU_SCALE: f64 = 1.050_700_987_355_480_5;
 
@@ -48,6 +56,7 @@ impl Activation {
             Self::Identity => Ok(x.clone()),
             Self::Relu => x.relu(),
             Self::Gelu => x.gelu_erf(),
+            Self::GeluTanh => x.gelu(),
             Self::Swish => x.silu(),
             Self::Elu => x.elu(1.0),
             Self::Selu => x.elu(SELU_ALPHA)? * SELU_SCALE,
@@ -77,6 +86,10 @@ impl Activation {
                 x * 0.5
                     * (1.0 + candle_core::cpu::erf::erf_f32(x * std::f32::consts::FRAC_1_SQRT_2))
             }),
+            // (1 + tanh u)/2 is the logistic function of 2u.
+            Self::GeluTanh => each(values, |x| {
+                x / (1.0 + simd::exp(-GELU_TANH_SCALE * (x + GELU_TANH_CUBE * x * x * x)))
+            }),
             Self::Swish => each(values, |x| x / (1.0 + (-x).exp())),
             Self::Elu => each(values, |x| if x > 0.0 { x } else { x.exp_m1() }),
             Self::Selu => each(values, |x| {
@@ -93,5 +106,34 @@ impl Activation {
             Self::LeakyRelu03 => each(values, leaky(0.3)),
             Self::LeakyRelu05 => each(values, leaky(0.5)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use candle_core::Device;
+
+    use super::*;
+
+    #[test]
+    fn the_tanh_approximation_is_close_to_the_reference_everywhere() {
+        let values: Vec<f32> = (-4000..4000).map(|i| i as f32 * 0.005).collect();
+        let exact = Tensor::new(values.as_slice(), &Device::Cpu).unwrap();
+        let exact = exact.to_dtype(candle_core::DType::F64).unwrap();
+        let exact = Activation::GeluTanh.forward(&exact).unwrap();
+        let mut found = values.clone();
+        Activation::GeluTanh.apply(&mut found);
+        for ((x, found), exact) in values
+            .iter()
+            .zip(found)
+            .zip(exact.to_vec1::<f64>().unwrap())
+        {
+            let error = (f64::from(found) - exact).abs();
+            assert!(error <= 2e-6 * exact.abs().max(0.1), "{x}: {found} {exact}");
+        }
+        let mut extremes = [1e30f32, -1e30, f32::INFINITY, f32::NAN];
+        Activation::GeluTanh.apply(&mut extremes);
+        assert_eq!(&extremes[..3], [1e30, 0.0, f32::INFINITY]);
+        assert!(extremes[3].is_nan());
     }
 }

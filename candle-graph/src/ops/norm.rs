@@ -1,9 +1,9 @@
 //! Row normalisations as data, shared by layers and fused kernels.
 
-use candle_core::{D, Result, Tensor};
+use candle_core::{D, Result, Tensor, bail};
 
-use super::affine_rows;
 use super::dispatch::fused_on_cpu;
+use super::{affine_rows, layer_norm};
 
 /// `scale ⊙ x + shift`, both `[width]`: what BatchNorm is once its running statistics are folded in.
 #[derive(Debug, Clone)]
@@ -45,7 +45,38 @@ pub struct LayerNorm {
 
 impl LayerNorm {
     /// Normalises `[rows, width]`.
+    ///
+    /// # Errors
+    /// Another width.
     pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.of_sum(x, None)
+    }
+
+    /// Normalises `residual + x`, both `[rows, width]`.
+    ///
+    /// # Errors
+    /// Shapes that do not fit each other.
+    pub fn forward_sum(&self, residual: &Tensor, x: &Tensor) -> Result<Tensor> {
+        if residual.dims() != x.dims() {
+            bail!(
+                "layer norm of a sum of shapes {:?} and {:?}",
+                residual.dims(),
+                x.dims()
+            );
+        }
+        self.of_sum(x, Some(residual))
+    }
+
+    fn of_sum(&self, x: &Tensor, residual: Option<&Tensor>) -> Result<Tensor> {
+        let fits = x.rank() == 2 && x.dim(1)? == self.weight.elem_count();
+        let tensors = [x, &self.weight, &self.bias];
+        if fits && fused_on_cpu(tensors.into_iter().chain(residual)) {
+            return layer_norm::forward(self, x, residual);
+        }
+        let x = match residual {
+            Some(residual) => &(residual + x)?,
+            None => x,
+        };
         let centred = x.broadcast_sub(&x.mean_keepdim(D::Minus1)?)?;
         let deviation = (centred.sqr()?.mean_keepdim(D::Minus1)? + self.eps)?.sqrt()?;
         centred

@@ -16,6 +16,7 @@ mod laplacian;
 mod lowest;
 #[cfg(test)]
 mod lowest_tests;
+mod magnetic;
 mod operator;
 mod random_features;
 mod subspace;
@@ -25,6 +26,9 @@ pub use dense::{MAX_DENSE_BYTES, Spectrum, check_dense, dense_bytes};
 pub use laplacian::{Laplacian, LaplacianNorm};
 pub use lowest::check_lowest;
 pub(crate) use lowest::lowest_is_dense;
+pub use magnetic::{
+    MagneticLaplacian, MagneticLaplacianBuilder, MagneticSpectrum, Potential, VectorScale,
+};
 pub use operator::{LANES, Lanes, LaplacianOperator, Step, SymmetricOperator};
 pub use random_features::GaussianFeatures;
 pub use subspace_iteration::{Eigenpairs, SolverOptions, lowest_eigenpairs};

@@ -74,6 +74,52 @@ impl GraphBatch {
         let count = own.len();
         nodes.index_select(&Tensor::from_vec(own, count, &self.device)?, 0)
     }
+
+    /// `nodes` `[nodes without tokens, width]` with the row `token` `[1, width]` before the rows of
+    /// every graph, for this batch with tokens.
+    ///
+    /// # Errors
+    /// Rows that are not the graphs' own nodes.
+    pub fn with_token_rows(&self, token: &Tensor, nodes: &Tensor) -> candle_core::Result<Tensor> {
+        // Row 0 is the token.
+        let mut ids = vec![0u32; self.num_nodes()];
+        let mut next = 0;
+        for graph in self.node_ptr().ranges() {
+            for id in ids.get_mut(graph).unwrap_or_default().iter_mut().skip(1) {
+                next += 1;
+                *id = next;
+            }
+        }
+        let ids = Tensor::from_vec(ids, self.num_nodes(), nodes.device())?;
+        Tensor::cat(&[token, nodes], 0)?.index_select(&ids, 0)
+    }
+
+    /// `pairs` `[pairs without tokens, width]` as rows of the pairs of this batch with tokens: pairs
+    /// of a token and a node have the row `mixed`, those of a token with itself the row `own`, both
+    /// `[1, width]`.
+    ///
+    /// # Errors
+    /// As [`num_pairs`](Self::num_pairs); rows that are not the graphs' own pairs.
+    pub fn with_token_pairs(&self, mixed: &Tensor, own: &Tensor, pairs: &Tensor) -> Result<Tensor> {
+        let mut ids = vec![0u32; self.num_pairs()?];
+        let mut next = 1;
+        for (n, block) in self.node_ptr().lengths().zip(self.pair_ptr()?.ranges()) {
+            let mut targets = ids
+                .get_mut(block)
+                .unwrap_or_default()
+                .chunks_exact_mut(n.max(1));
+            if let Some(id) = targets.next().and_then(<[u32]>::first_mut) {
+                *id = 1;
+            }
+            for id in targets.flat_map(|target| target.iter_mut().skip(1)) {
+                next += 1;
+                *id = next;
+            }
+        }
+        let count = ids.len();
+        let ids = Tensor::from_vec(ids, count, pairs.device())?;
+        Ok(Tensor::cat(&[mixed, own, pairs], 0)?.index_select(&ids, 0)?)
+    }
 }
 
 #[cfg(test)]
@@ -130,5 +176,25 @@ mod tests {
         assert_eq!(rows(own), [1.0, 2.0, 4.0, 6.0, 7.0, 8.0]);
         let without = batch().without_graph_tokens(&states).unwrap();
         assert_eq!(rows(without).len(), 9);
+    }
+
+    #[test]
+    fn rows_of_tokens_stand_where_the_tokens_do() {
+        let tokens = batch().with_graph_tokens().unwrap();
+        let column = |values: &[f32]| {
+            Tensor::from_slice(values, (values.len(), 1), &Device::Cpu).unwrap()
+        };
+        let rows = |t: Tensor| t.flatten_all().unwrap().to_vec1::<f32>().unwrap();
+        let own = column(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+        let all = tokens.with_token_rows(&column(&[-1.0]), &own).unwrap();
+        assert_eq!(rows(all), [-1., 1., 2., -1., 3., -1., 4., 5., 6.]);
+        let pairs: Vec<f32> = (1..=14).map(|i| i as f32).collect();
+        let found = tokens
+            .with_token_pairs(&column(&[-1.0]), &column(&[-2.0]), &column(&pairs))
+            .unwrap();
+        let (first, rest) = (rows(found.narrow(0, 0, 9).unwrap()), rows(found.narrow(0, 9, 4).unwrap()));
+        assert_eq!(first, [-2., -1., -1., -1., 1., 2., -1., 3., 4.]);
+        assert_eq!(rest, [-2., -1., -1., 5.]);
+        assert_eq!(found.dims(), [29, 1]);
     }
 }

@@ -109,17 +109,7 @@ impl GraphormerEncoder {
         let Some(token) = &self.token else {
             return Ok(nodes.clone());
         };
-        // Row 0 is the token.
-        let mut ids = vec![0u32; tokens.num_nodes()];
-        let mut next = 0;
-        for graph in tokens.node_ptr().ranges() {
-            for id in ids.get_mut(graph).unwrap_or_default().iter_mut().skip(1) {
-                next += 1;
-                *id = next;
-            }
-        }
-        let ids = Tensor::from_vec(ids, tokens.num_nodes(), nodes.device())?;
-        Tensor::cat(&[token, nodes], 0)?.index_select(&ids, 0)
+        tokens.with_token_rows(token, nodes)
     }
 
     /// The bias of `batch`, `[pairs, heads]`; with a graph token, of the pairs of `tokens`.
@@ -140,7 +130,7 @@ impl GraphormerEncoder {
             found = (found + sums.broadcast_div(&divisors)?)?;
         }
         Ok(Some(match (&bias.token, tokens) {
-            (Some(token), Some(tokens)) => with_token_pairs(token, &found, tokens)?,
+            (Some(token), Some(tokens)) => tokens.with_token_pairs(token, token, &found)?,
             _ => found,
         }))
     }
@@ -287,25 +277,4 @@ fn pair_array<'a>(batch: &'a GraphBatch, name: &str) -> EngineResult<&'a Tensor>
             array.dims(),
         ))),
     }
-}
-
-/// `bias` `[pairs without tokens, heads]` as the bias of the pairs of `tokens`, in which every pair
-/// with a token has the row `token`.
-fn with_token_pairs(token: &Tensor, bias: &Tensor, tokens: &GraphBatch) -> EngineResult<Tensor> {
-    // Row 0 is the token.
-    let mut ids = vec![0u32; tokens.num_pairs()?];
-    let mut next = 0;
-    let graphs = tokens.node_ptr().lengths().zip(tokens.pair_ptr()?.ranges());
-    for (n, pairs) in graphs {
-        let pairs = ids.get_mut(pairs).unwrap_or_default();
-        for target in pairs.chunks_exact_mut(n.max(1)).skip(1) {
-            for id in target.iter_mut().skip(1) {
-                next += 1;
-                *id = next;
-            }
-        }
-    }
-    let count = ids.len();
-    let ids = Tensor::from_vec(ids, count, bias.device())?;
-    Ok(Tensor::cat(&[token, bias], 0)?.index_select(&ids, 0)?)
 }

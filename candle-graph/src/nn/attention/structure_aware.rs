@@ -1,0 +1,176 @@
+//! Multi-head attention whose queries and keys may come from other states than its values.
+
+use candle_core::{Result, Tensor, bail};
+use candle_nn::VarBuilder;
+
+use crate::graph::Offsets;
+use crate::nn::{linear, linear_no_bias};
+use crate::ops::{self, Activation, AttentionInput, LinearWeights, attention};
+
+/// What shapes a [`StructureAwareAttention`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StructureAwareAttentionConfig {
+    /// Width of the states.
+    pub width: usize,
+    /// Number of heads.
+    pub heads: usize,
+    /// Width of a head.
+    pub head_dim: usize,
+    /// Whether queries, keys and values have a bias; the output always has.
+    pub bias: bool,
+    /// Whether queries and keys have an imaginary part.
+    pub complex: bool,
+    /// Whether imaginary parts have maps of their own.
+    pub separate_imaginary: bool,
+    /// Width of the pairs' encodings that bias the logits, where there are any.
+    pub pair_encoding: Option<usize>,
+}
+
+/// The attention of the structure-aware transformer (Chen et al., 2022) as "Transformers Meet
+/// Directed Graphs" has it: values are maps of the states, queries and keys of what a structure
+/// extractor makes of them, with a complex positional encoding where there is one. The logits are
+/// the real part of `q·k`, without conjugation, divided by √head_dim, plus a map of the pairs'
+/// encodings to the heads.
+#[derive(Debug, Clone)]
+pub struct StructureAwareAttention {
+    config: StructureAwareAttentionConfig,
+    /// Queries, keys and values of the same states, side by side.
+    packed: LinearWeights,
+    /// Queries and keys.
+    query_key: LinearWeights,
+    value: LinearWeights,
+    imaginary: Option<LinearWeights>,
+    output: LinearWeights,
+    pair_bias: Option<LinearWeights>,
+}
+
+/// What the queries and keys are made of.
+#[derive(Debug, Clone, Copy)]
+pub struct QueryKeyStates<'a> {
+    /// The states, or their real part, `[rows, width]`; without them those of the values.
+    pub real: Option<&'a Tensor>,
+    /// Their imaginary part.
+    pub imaginary: Option<&'a Tensor>,
+}
+
+impl StructureAwareAttention {
+    /// Loads `query`, `key` and `value` (`weight` `[heads·head_dim, width]`, `bias`
+    /// `[heads·head_dim]` where it is wanted), `output` (`weight` `[width, heads·head_dim]`, `bias`
+    /// `[width]`), `query_imaginary` and `key_imaginary` where they are wanted, and `pair_bias`
+    /// (`weight` `[heads, pair encoding]`, `bias` `[heads]`).
+    ///
+    /// # Errors
+    /// Sizes of 0, tensors that are missing or of another shape.
+    pub fn new(config: StructureAwareAttentionConfig, vb: VarBuilder<'_>) -> Result<Self> {
+        let StructureAwareAttentionConfig {
+            width,
+            heads,
+            head_dim,
+            bias,
+            ..
+        } = config;
+        let inner = heads.checked_mul(head_dim).filter(|&inner| inner > 0);
+        let Some(inner) = inner.filter(|_| width > 0) else {
+            bail!("attention: {heads} heads of width {head_dim} for states of width {width}");
+        };
+        let map = |name: &str| match bias {
+            true => linear(width, inner, vb.pp(name)),
+            false => linear_no_bias(width, inner, vb.pp(name)),
+        };
+        let (query, key, value) = (map("query")?, map("key")?, map("value")?);
+        Ok(Self {
+            packed: stacked(&[&query, &key, &value])?,
+            query_key: stacked(&[&query, &key])?,
+            imaginary: match (config.complex, config.separate_imaginary) {
+                (false, _) => None,
+                (true, false) => Some(stacked(&[&query, &key])?),
+                (true, true) => Some(stacked(&[
+                    &map("query_imaginary")?,
+                    &map("key_imaginary")?,
+                ])?),
+            },
+            value,
+            output: linear(inner, width, vb.pp("output"))?,
+            pair_bias: match config.pair_encoding {
+                Some(encoding) => Some(linear(encoding, heads, vb.pp("pair_bias"))?),
+                None => None,
+            },
+            config,
+        })
+    }
+
+    /// States `[rows, width]` to the same shape; every row attends to the rows of its segment.
+    /// `pair_encodings` are `[pairs, encoding]` in the order of
+    /// [`PairLayout`](crate::graph::PairLayout).
+    ///
+    /// # Errors
+    /// Shapes that do not fit, an imaginary part or encodings that the layer was not made for.
+    pub fn forward(
+        &self,
+        values: &Tensor,
+        of_query_key: QueryKeyStates<'_>,
+        segments: &Offsets,
+        pair_encodings: Option<&Tensor>,
+    ) -> Result<Tensor> {
+        let StructureAwareAttentionConfig {
+            heads, head_dim, ..
+        } = self.config;
+        let inner = heads * head_dim;
+        let (mut query, mut key, value) = match of_query_key.real {
+            None => {
+                let packed = ops::linear(values, &self.packed, Activation::Identity)?;
+                let part = |i: usize| packed.narrow(1, i * inner, inner);
+                (part(0)?, part(1)?, part(2)?)
+            }
+            Some(states) => {
+                let packed = ops::linear(states, &self.query_key, Activation::Identity)?;
+                let part = |i: usize| packed.narrow(1, i * inner, inner);
+                let value = ops::linear(values, &self.value, Activation::Identity)?;
+                (part(0)?, part(1)?, value)
+            }
+        };
+        match (of_query_key.imaginary, &self.imaginary) {
+            (None, None) => {}
+            (Some(states), Some(map)) => {
+                let packed = ops::linear(states, map, Activation::Identity)?;
+                let part = |i: usize| packed.narrow(1, i * inner, inner);
+                // Re((a + ib)·(c + id)) = a·c − b·d: a scalar product of twice the width.
+                let rows = packed.dim(0)?;
+                let beside = |real: &Tensor, imaginary: &Tensor| -> Result<Tensor> {
+                    let heads_of = |part: &Tensor| part.reshape((rows, heads, head_dim));
+                    Tensor::cat(&[heads_of(real)?, heads_of(imaginary)?], 2)?
+                        .reshape((rows, 2 * inner))
+                };
+                query = beside(&query.contiguous()?, &part(0)?.contiguous()?)?;
+                key = beside(&key.contiguous()?, &part(1)?.contiguous()?.neg()?)?;
+            }
+            _ => bail!("attention: imaginary parts of queries and keys go with a complex layer"),
+        }
+        let bias = match (pair_encodings, &self.pair_bias) {
+            (None, None) => None,
+            (Some(pairs), Some(map)) => Some(ops::linear(pairs, map, Activation::Identity)?),
+            _ => bail!("attention: encodings of pairs go with a layer that reads them"),
+        };
+        let attended = attention(AttentionInput {
+            query: &query,
+            key: &key,
+            value: &value,
+            node_ptr: segments,
+            heads,
+            scale: 1.0 / (head_dim as f64).sqrt(),
+            bias: bias.as_ref(),
+        })?;
+        ops::linear(&attended, &self.output, Activation::Identity)
+    }
+}
+
+/// Several maps of the same states as one.
+fn stacked(maps: &[&LinearWeights]) -> Result<LinearWeights> {
+    let weights: Vec<&Tensor> = maps.iter().map(|map| map.weight()).collect();
+    let biases: Vec<&Tensor> = maps.iter().filter_map(|map| map.bias()).collect();
+    let bias = match biases.is_empty() {
+        true => None,
+        false => Some(Tensor::cat(&biases, 0)?),
+    };
+    LinearWeights::new(Tensor::cat(&weights, 0)?, bias)
+}

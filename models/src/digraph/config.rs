@@ -1,0 +1,225 @@
+//! The configuration of the directed graph models.
+
+use candle_graph::encodings::{DirectedWalk, EncodingPlan, EncodingRecipe, Magnetic, MagNetLaplacian, Svd};
+use candle_graph::graph::{FeatureSchema, InputSchema};
+use candle_graph::nn::{FeatureEncoderConfig, MagLapNetConfig, PredictionLevel};
+use candle_graph::ops::Activation;
+use serde::{Deserialize, Serialize};
+
+use crate::sections::check_sizes;
+use crate::ConfigError;
+
+/// Everything that shapes a model of "Transformers Meet Directed Graphs". The official option stands
+/// behind every field.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DigraphConfig {
+    /// Width D of the node states (`d_model`).
+    pub hidden_dim: usize,
+    /// What the states start from (the data set's encoder).
+    pub input: DigraphInputConfig,
+    /// Positional encoding (`posenc_config`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub positional: Option<DirectedPositionalConfig>,
+    /// The layers (`model_type`).
+    pub encoder: DigraphEncoderConfig,
+    /// Every activation of the model (`activation`; the official `gelu` is `gelu_tanh`).
+    pub activation: Activation,
+    /// From nodes to a graph (`global_readout`).
+    pub readout: Readout,
+    /// Values of one prediction: `positions` times the number of classes, or the number of values of
+    /// a pair.
+    pub output_dim: usize,
+    /// The head.
+    pub head: DigraphHeadConfig,
+}
+
+/// What the node states start from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum DigraphInputConfig {
+    /// Encoders of node and edge features: tables of node type, attribute and depth, of edge type
+    /// and name for programs (`DataFlowASTEncoder`), but any other encoder will do.
+    Features {
+        /// Node features.
+        node: FeatureEncoderConfig,
+        /// Edge features; none where no layer reads them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        edge: Option<FeatureEncoderConfig>,
+        /// Width of the edge states; `hidden_dim` where it is left out.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        edge_dim: Option<usize>,
+    },
+    /// The comparators of a sorting network, three node features: place in the list, first wire,
+    /// second wire (`SortingNetworkEncoder`).
+    Comparators {
+        /// Largest timescale of the sinusoids of the wires (`num_nodeattributes`).
+        timescale: usize,
+        /// Whether sinusoids of the place are added (not `exclude_canonical`).
+        order: bool,
+    },
+    /// The same state for every node, whatever its features (`DistanceEncoder`): zeros, or with
+    /// `ones` (not `exclude_canonical`) the sinusoids of the number 0, as the official code takes
+    /// the place of a node from states that are still zero.
+    Constant {
+        /// Whether the second half of the states is 1.
+        ones: bool,
+    },
+}
+
+/// How the direction of edges enters the node states or the attention.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum DirectedPositionalConfig {
+    /// Eigenvectors of the Magnetic Laplacian (`maglap`).
+    Magnetic {
+        /// Which eigenvectors.
+        eigenvectors: Magnetic,
+        /// The network that they go through.
+        network: MagLapNetConfig,
+        /// Whether the network's complex result is part of queries and keys in every layer
+        /// (`relative_positional_encodings`), instead of being added to the states once.
+        relative: bool,
+    },
+    /// Random walks and personalised PageRank (`rw`, `ppr`).
+    Walk {
+        /// Which walks.
+        walks: DirectedWalk,
+        /// Whether the walks between two nodes bias their attention
+        /// (`relative_positional_encodings`), instead of being summed into the states once.
+        relative: bool,
+    },
+    /// Singular vectors of the adjacency matrix (`svd`).
+    Svd(Svd),
+}
+
+/// The layers between encodings and readout.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum DigraphEncoderConfig {
+    /// Transformer layers (`sat`).
+    Transformer(TransformerEncoderConfig),
+    /// Message passing alone (`gnn`).
+    MessagePassing(DirectedMessagePassingConfig),
+    /// Chebyshev convolutions with the Magnetic Laplacian, the baseline of Zhang et al. (`magnet`).
+    MagNet(MagNetConfig),
+}
+
+/// Transformer layers, with message passing before queries and keys where it is wanted (SAT++).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TransformerEncoderConfig {
+    /// Number of layers (`num_layers`).
+    pub layers: usize,
+    /// Heads of the attention (`attention_config.num_heads`).
+    pub heads: usize,
+    /// Width of the feed-forward block: `d_model · attention_config.dense_widening_factor`.
+    pub feed_forward_dim: usize,
+    /// Whether queries, keys and values have a bias (`attention_config.with_bias`).
+    pub bias: bool,
+    /// Whether the imaginary parts of relative encodings have a projection of their own
+    /// (`attention_config.re_im_separate_projection`).
+    #[serde(default)]
+    pub separate_imaginary: bool,
+    /// Message passing that makes what queries and keys are projected from (`gnn_config.se`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub structure: Option<DirectedMessagePassingConfig>,
+    /// Whether what attention adds is divided by √(out-degree + 1) (`deg_sensitive_residual`).
+    #[serde(default)]
+    pub degree_scaled_residual: bool,
+    /// Whether the norm of the attention block stands before it, and the one behind the layer is
+    /// left out (`attention_config.pre_norm`).
+    #[serde(default)]
+    pub norm_first: bool,
+    /// BatchNorm instead of LayerNorm (`batch_norm`).
+    #[serde(default)]
+    pub batch_norm: bool,
+}
+
+/// Message passing along and against the edges (`gnn_config`).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DirectedMessagePassingConfig {
+    /// Which messages (`gnn_type`).
+    pub kind: DirectedMessageKind,
+    /// Number of steps (`k_hop`).
+    pub steps: usize,
+    /// Maps of every perceptron (`mlp_layers`); graph networks only.
+    pub mlp_layers: usize,
+    /// The states of a step are `hidden_dim` divided by this (`tightening_factor`).
+    pub tightening_factor: usize,
+    /// Whether edge states are read (`use_edge_attr`).
+    pub edge_features: bool,
+    /// Whether the result is mapped from the states of all steps (`concat`).
+    pub concatenate: bool,
+    /// Whether every step adds the states that it started from, which takes a tightening factor of 1
+    /// to have an effect (`residual`).
+    pub residual: bool,
+    /// Whether the two directions have weights of their own (`bidirectional`). Without it a graph
+    /// network sums them, and a convolution passes messages forward only.
+    pub bidirectional: bool,
+}
+
+/// The kinds of messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum DirectedMessageKind {
+    /// Perceptrons on edges, then on nodes (Battaglia et al., `gnn`).
+    GraphNetwork,
+    /// Degree-normalised sums (`gcn`).
+    Convolution,
+}
+
+/// MagNet: every layer is `σ(X W₀ + b + (2/λ·L − I) X W₁)` with the Magnetic Laplacian L, its largest
+/// eigenvalue λ, complex states X and σ that lets numbers with a real part that is not negative pass.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MagNetConfig {
+    /// Number of layers (`gnn_config.k_hop`).
+    pub layers: usize,
+    /// The Laplacian (`posenc_config.maglap_q`, `maglap_q_absolute`).
+    pub laplacian: MagNetLaplacian,
+    /// Whether λ is the largest eigenvalue of all graphs of the batch, as in the official code, and
+    /// not of the graph: results then depend on the batch.
+    #[serde(default)]
+    pub eigenvalue_of_batch: bool,
+}
+
+/// How the nodes of a graph become one vector.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Readout {
+    /// The state of a learned token that takes part in all layers (`cls`).
+    Token,
+    /// The mean (`mean`).
+    Mean,
+    /// The sum, with the number of nodes as one more column (`sum_n`).
+    SumAndSize,
+    /// The state of the second node (`1`): of the function's own node in the official programs.
+    SecondNode,
+}
+
+/// What the model predicts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum DigraphHeadConfig {
+    /// One affine map of the readout. A prediction row is the scores of position 0, then those of
+    /// position 1 and so on.
+    Graph {
+        /// Positions of a sequence (`sequence_length`): 1 for sorting networks, 5 for function
+        /// names.
+        positions: usize,
+    },
+    /// A perceptron on the states of two nodes and the readout, for every pair of
+    /// `edge_label_index`.
+    Pairs {
+        /// Whether the values are made positive by softplus, as distances are.
+        softplus: bool,
+    },
+}
