@@ -2,10 +2,11 @@
 
 use candle_graph::encodings::EncodingPlan;
 use candle_graph::graph::InputSchema;
-use candle_graph::nn::{HeadConfig, InvalidOption};
+use candle_graph::nn::InvalidOption;
 use candle_nn::VarBuilder;
 use serde::{Deserialize, Serialize};
 
+use crate::digraph::{Digraph, DigraphConfig};
 use crate::gps::{Gps, GpsConfig};
 use crate::graphormer::{Graphormer, GraphormerConfig};
 use crate::grit::{Grit, GritConfig};
@@ -65,6 +66,8 @@ pub enum ModelConfig {
     /// SGFormer.
     #[serde(rename = "sgformer")]
     SgFormer(SgFormerConfig),
+    /// Models of directed graphs.
+    Digraph(DigraphConfig),
 }
 
 impl ModelConfig {
@@ -77,6 +80,7 @@ impl ModelConfig {
         "san",
         "transformer",
         "sgformer",
+        "digraph",
     ];
 
     /// The value of `model_type`.
@@ -89,6 +93,7 @@ impl ModelConfig {
             Self::San(_) => "san",
             Self::Transformer(_) => "transformer",
             Self::SgFormer(_) => "sgformer",
+            Self::Digraph(_) => "digraph",
         }
     }
 
@@ -105,6 +110,7 @@ impl ModelConfig {
             Self::San(config) => config.check(),
             Self::Transformer(config) => config.check(),
             Self::SgFormer(config) => config.check(),
+            Self::Digraph(config) => config.check(),
         }
     }
 
@@ -118,6 +124,7 @@ impl ModelConfig {
             Self::San(config) => config.input_schema(),
             Self::Transformer(config) => config.input_schema(),
             Self::SgFormer(config) => config.input_schema(),
+            Self::Digraph(config) => config.input_schema(),
         }
     }
 
@@ -134,12 +141,13 @@ impl ModelConfig {
             Self::San(config) => config.encoding_plan(),
             Self::Transformer(config) => config.encoding_plan(),
             Self::SgFormer(config) => config.encoding_plan(),
+            Self::Digraph(config) => config.encoding_plan(),
         }
     }
 
     /// What the model will predict for.
     pub fn prediction_level(&self) -> PredictionLevel {
-        self.ends().0.level()
+        self.ends().0
     }
 
     /// Values of one prediction.
@@ -152,10 +160,16 @@ impl ModelConfig {
         self.ends().2
     }
 
-    /// The head, the values of one prediction, and the width of the states before the head.
-    fn ends(&self) -> (&HeadConfig, usize, usize) {
+    /// What predictions are for, the values of one, and the width of the states before the head.
+    fn ends(&self) -> (PredictionLevel, usize, usize) {
         let (output, width) = match self {
-            Self::Grit(config) => return (&config.head, config.output_dim, config.hidden_dim),
+            Self::Grit(config) => {
+                return (config.head.level(), config.output_dim, config.hidden_dim);
+            }
+            Self::Digraph(config) => {
+                let level = config.prediction_level();
+                return (level, config.output_dim, config.embedding_dim());
+            }
             Self::Gps(config) => (&config.output, config.hidden_dim),
             Self::Mpnn(config) => (&config.output, config.hidden_dim),
             Self::Graphormer(config) => (&config.output, config.hidden_dim),
@@ -163,7 +177,7 @@ impl ModelConfig {
             Self::Transformer(config) => (&config.output, config.hidden_dim),
             Self::SgFormer(config) => (&config.output, config.embedding_dim()),
         };
-        (&output.head, output.dim, width)
+        (output.head.level(), output.dim, width)
     }
 
     /// Builds the model from its weights.
@@ -179,6 +193,7 @@ impl ModelConfig {
             Self::San(config) => Ok(Box::new(San::new(config, vb)?)),
             Self::Transformer(config) => Ok(Box::new(Transformer::new(config, vb)?)),
             Self::SgFormer(config) => Ok(Box::new(SgFormer::new(config, vb)?)),
+            Self::Digraph(config) => Ok(Box::new(Digraph::new(config, vb)?)),
         }
     }
 }

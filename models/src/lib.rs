@@ -7,6 +7,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod config;
+pub mod digraph;
 mod family;
 pub mod gps;
 pub mod graphormer;

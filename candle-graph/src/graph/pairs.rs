@@ -113,6 +113,22 @@ impl PairLayout {
         Ok(self.lazy.by_target.get_or_init(|| made))
     }
 
+    /// `pairs` `[pairs, width]` with the rows of (source s, target t) and (source t, target s)
+    /// exchanged.
+    ///
+    /// # Errors
+    /// As [`pair_ptr`](Self::pair_ptr); another number of rows.
+    pub fn transposed(&self, pairs: &Tensor) -> Result<Tensor> {
+        let mut ids = Vec::with_capacity(self.num_pairs()?);
+        for (n, block) in self.node_ptr.lengths().zip(self.pair_ptr()?.ranges()) {
+            let row = |target: usize, source: usize| (block.start + source * n + target) as u32;
+            ids.extend((0..n).flat_map(|target| (0..n).map(move |source| row(target, source))));
+        }
+        let count = ids.len();
+        let ids = Tensor::from_vec(ids, count, pairs.device())?;
+        Ok(pairs.index_select(&ids, 0)?)
+    }
+
     /// The number of pairs, where only tensor errors can be told.
     fn checked(&self) -> candle_core::Result<usize> {
         self.num_pairs().map_err(candle_core::Error::wrap)

@@ -106,7 +106,15 @@ mod tests {
 
     #[test]
     fn fused_equals_the_reference_whatever_the_rows_and_widths() {
-        for (rows, width) in [(0, 4), (1, 1), (3, 5), (7, 16), (65, 64), (300, 256), (9, 1030)] {
+        for (rows, width) in [
+            (0, 4),
+            (1, 1),
+            (3, 5),
+            (7, 16),
+            (65, 64),
+            (300, 256),
+            (9, 1030),
+        ] {
             let norm = norm(width);
             // A large mean, around which the variance must be taken.
             let x = (randn(&[rows, width], 1.0) + 30.0).unwrap();
@@ -129,7 +137,11 @@ mod tests {
         let wide = randn(&[5, 20], 1.0);
         let part = wide.narrow(1, 3, 6).unwrap();
         let found = norm.forward(&part).unwrap();
-        assert_close(&found, &norm.forward(&part.contiguous().unwrap()).unwrap(), 0.0);
+        assert_close(
+            &found,
+            &norm.forward(&part.contiguous().unwrap()).unwrap(),
+            0.0,
+        );
     }
 
     #[test]

@@ -1,13 +1,15 @@
 //! The configuration of the directed graph models.
 
-use candle_graph::encodings::{DirectedWalk, EncodingPlan, EncodingRecipe, Magnetic, MagNetLaplacian, Svd};
+use candle_graph::encodings::{DirectedWalk, EncodingPlan, EncodingRecipe, MagNet, Magnetic, Svd};
 use candle_graph::graph::{FeatureSchema, InputSchema};
-use candle_graph::nn::{FeatureEncoderConfig, MagLapNetConfig, PredictionLevel};
+use candle_graph::nn::{
+    DirectedMessagePassingConfig, FeatureEncoderConfig, MagLapNetConfig, PredictionLevel,
+};
 use candle_graph::ops::Activation;
 use serde::{Deserialize, Serialize};
 
-use crate::sections::check_sizes;
 use crate::ConfigError;
+use crate::sections::check_sizes;
 
 /// Everything that shapes a model of "Transformers Meet Directed Graphs". The official option stands
 /// behind every field.
@@ -139,41 +141,6 @@ pub struct TransformerEncoderConfig {
     pub batch_norm: bool,
 }
 
-/// Message passing along and against the edges (`gnn_config`).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct DirectedMessagePassingConfig {
-    /// Which messages (`gnn_type`).
-    pub kind: DirectedMessageKind,
-    /// Number of steps (`k_hop`).
-    pub steps: usize,
-    /// Maps of every perceptron (`mlp_layers`); graph networks only.
-    pub mlp_layers: usize,
-    /// The states of a step are `hidden_dim` divided by this (`tightening_factor`).
-    pub tightening_factor: usize,
-    /// Whether edge states are read (`use_edge_attr`).
-    pub edge_features: bool,
-    /// Whether the result is mapped from the states of all steps (`concat`).
-    pub concatenate: bool,
-    /// Whether every step adds the states that it started from, which takes a tightening factor of 1
-    /// to have an effect (`residual`).
-    pub residual: bool,
-    /// Whether the two directions have weights of their own (`bidirectional`). Without it a graph
-    /// network sums them, and a convolution passes messages forward only.
-    pub bidirectional: bool,
-}
-
-/// The kinds of messages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum DirectedMessageKind {
-    /// Perceptrons on edges, then on nodes (Battaglia et al., `gnn`).
-    GraphNetwork,
-    /// Degree-normalised sums (`gcn`).
-    Convolution,
-}
-
 /// MagNet: every layer is `σ(X W₀ + b + (2/λ·L − I) X W₁)` with the Magnetic Laplacian L, its largest
 /// eigenvalue λ, complex states X and σ that lets numbers with a real part that is not negative pass.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -182,7 +149,7 @@ pub struct MagNetConfig {
     /// Number of layers (`gnn_config.k_hop`).
     pub layers: usize,
     /// The Laplacian (`posenc_config.maglap_q`, `maglap_q_absolute`).
-    pub laplacian: MagNetLaplacian,
+    pub laplacian: MagNet,
     /// Whether λ is the largest eigenvalue of all graphs of the batch, as in the official code, and
     /// not of the graph: results then depend on the batch.
     #[serde(default)]
@@ -222,4 +189,210 @@ pub enum DigraphHeadConfig {
         /// Whether the values are made positive by softplus, as distances are.
         softplus: bool,
     },
+}
+
+/// Columns of the comparators' features.
+const COMPARATOR_COLUMNS: usize = 3;
+
+impl DigraphInputConfig {
+    /// Width of the edge states, where there are any.
+    pub(super) fn edge_width(&self, hidden_dim: usize) -> Option<usize> {
+        match self {
+            Self::Features {
+                edge: Some(_),
+                edge_dim,
+                ..
+            } => Some(edge_dim.unwrap_or(hidden_dim)),
+            _ => None,
+        }
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        match self {
+            Self::Features {
+                node,
+                edge,
+                edge_dim,
+            } => {
+                let checked = node.check();
+                checked.map_err(|invalid| ConfigError::within("input.node", invalid))?;
+                if *node == FeatureEncoderConfig::None {
+                    let problem = "`none` makes no node states";
+                    return Err(ConfigError::new("input.node", problem));
+                }
+                if let Some(edge) = edge {
+                    let checked = edge.check();
+                    checked.map_err(|invalid| ConfigError::within("input.edge", invalid))?;
+                    if *edge == FeatureEncoderConfig::None {
+                        let problem = "`none` makes no edge states; leave the option out";
+                        return Err(ConfigError::new("input.edge", problem));
+                    }
+                }
+                match edge_dim {
+                    Some(width) => check_sizes(&[("input.edge_dim", *width)]),
+                    None => Ok(()),
+                }
+            }
+            Self::Comparators { timescale, .. } => check_sizes(&[("input.timescale", *timescale)]),
+            Self::Constant { .. } => Ok(()),
+        }
+    }
+
+    fn schema(&self, hidden_dim: usize) -> InputSchema {
+        match self {
+            Self::Features { node, edge, .. } => InputSchema {
+                node: node.schema(hidden_dim),
+                edge: match (edge, self.edge_width(hidden_dim)) {
+                    (Some(edge), Some(width)) => edge.schema(width),
+                    _ => FeatureSchema::Ignored,
+                },
+            },
+            Self::Comparators { .. } => InputSchema {
+                node: FeatureSchema::Float {
+                    width: COMPARATOR_COLUMNS,
+                },
+                edge: FeatureSchema::Ignored,
+            },
+            Self::Constant { .. } => InputSchema::default(),
+        }
+    }
+}
+
+impl DirectedPositionalConfig {
+    fn recipe(&self) -> EncodingRecipe {
+        match self {
+            Self::Magnetic { eigenvectors, .. } => EncodingRecipe::Magnetic(eigenvectors.clone()),
+            Self::Walk { walks, .. } => EncodingRecipe::DirectedWalk(walks.clone()),
+            Self::Svd(svd) => EncodingRecipe::Svd(svd.clone()),
+        }
+    }
+
+    /// Whether the attention reads it in every layer.
+    fn is_relative(&self) -> bool {
+        match self {
+            Self::Magnetic { relative, .. } | Self::Walk { relative, .. } => *relative,
+            Self::Svd(_) => false,
+        }
+    }
+}
+
+impl TransformerEncoderConfig {
+    fn check(&self, hidden_dim: usize, edge_width: Option<usize>) -> Result<(), ConfigError> {
+        check_sizes(&[
+            ("encoder.layers", self.layers),
+            ("encoder.heads", self.heads),
+            ("encoder.feed_forward_dim", self.feed_forward_dim),
+        ])?;
+        if hidden_dim < self.heads {
+            return Err(ConfigError::new(
+                "encoder.heads",
+                format!("{} for a width of {hidden_dim}", self.heads),
+            ));
+        }
+        match &self.structure {
+            Some(structure) => (structure.check(hidden_dim, edge_width))
+                .map_err(|invalid| ConfigError::within("encoder.structure", invalid)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl DigraphConfig {
+    /// Checks that a model can be built.
+    ///
+    /// # Errors
+    /// The first option that rules it out.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let width = self.hidden_dim;
+        check_sizes(&[("hidden_dim", width), ("output_dim", self.output_dim)])?;
+        self.input.check()?;
+        if let Some(DirectedPositionalConfig::Magnetic {
+            eigenvectors,
+            network,
+            relative,
+        }) = &self.positional
+        {
+            let checked = network.check(eigenvectors.is_complex());
+            checked.map_err(|invalid| ConfigError::within("positional.network", invalid))?;
+            if *relative && (*network == MagLapNetConfig::Naive || !eigenvectors.is_complex()) {
+                return Err(ConfigError::new(
+                    "positional.relative",
+                    "only the elementwise network of complex eigenvectors makes complex encodings",
+                ));
+            }
+        }
+        let relative =
+            (self.positional.as_ref()).is_some_and(DirectedPositionalConfig::is_relative);
+        let edge_width = self.input.edge_width(width);
+        match &self.encoder {
+            DigraphEncoderConfig::Transformer(config) => config.check(width, edge_width)?,
+            _ if relative => {
+                return Err(ConfigError::new(
+                    "positional.relative",
+                    "relative encodings take part in attention, and these layers have none",
+                ));
+            }
+            DigraphEncoderConfig::MessagePassing(config) => (config.check(width, edge_width))
+                .map_err(|invalid| ConfigError::within("encoder", invalid))?,
+            DigraphEncoderConfig::MagNet(config) => {
+                check_sizes(&[("encoder.layers", config.layers)])?;
+                if self.readout == Readout::Token {
+                    return Err(ConfigError::new(
+                        "readout",
+                        "a token has no place in the Laplacian of MagNet",
+                    ));
+                }
+            }
+        }
+        match &self.head {
+            DigraphHeadConfig::Graph { positions } => {
+                check_sizes(&[("head.positions", *positions)])?;
+                match self.output_dim.checked_rem(*positions) {
+                    Some(0) => Ok(()),
+                    _ => Err(ConfigError::new(
+                        "head.positions",
+                        format!("{} outputs for {positions} positions", self.output_dim),
+                    )),
+                }
+            }
+            DigraphHeadConfig::Pairs { .. } => Ok(()),
+        }
+    }
+
+    /// The features that the model reads.
+    pub fn input_schema(&self) -> InputSchema {
+        self.input.schema(self.hidden_dim)
+    }
+
+    /// The encodings that the model needs.
+    ///
+    /// # Errors
+    /// A recipe with impossible parameters.
+    pub fn encoding_plan(&self) -> candle_graph::Result<EncodingPlan> {
+        let positional = self.positional.iter().map(DirectedPositionalConfig::recipe);
+        let magnet = match &self.encoder {
+            DigraphEncoderConfig::MagNet(config) => {
+                Some(EncodingRecipe::MagNet(config.laplacian.clone()))
+            }
+            _ => None,
+        };
+        EncodingPlan::new(positional.chain(magnet).collect())
+    }
+
+    /// Width of the node states after the layers.
+    pub(crate) fn embedding_dim(&self) -> usize {
+        match self.encoder {
+            // Real and imaginary parts.
+            DigraphEncoderConfig::MagNet(_) => self.hidden_dim.saturating_mul(2),
+            _ => self.hidden_dim,
+        }
+    }
+
+    /// What the predictions are for.
+    pub(crate) fn prediction_level(&self) -> PredictionLevel {
+        match self.head {
+            DigraphHeadConfig::Graph { .. } => PredictionLevel::Graph,
+            DigraphHeadConfig::Pairs { .. } => PredictionLevel::Edge,
+        }
+    }
 }

@@ -181,9 +181,8 @@ mod tests {
     #[test]
     fn rows_of_tokens_stand_where_the_tokens_do() {
         let tokens = batch().with_graph_tokens().unwrap();
-        let column = |values: &[f32]| {
-            Tensor::from_slice(values, (values.len(), 1), &Device::Cpu).unwrap()
-        };
+        let column =
+            |values: &[f32]| Tensor::from_slice(values, (values.len(), 1), &Device::Cpu).unwrap();
         let rows = |t: Tensor| t.flatten_all().unwrap().to_vec1::<f32>().unwrap();
         let own = column(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
         let all = tokens.with_token_rows(&column(&[-1.0]), &own).unwrap();
@@ -192,7 +191,10 @@ mod tests {
         let found = tokens
             .with_token_pairs(&column(&[-1.0]), &column(&[-2.0]), &column(&pairs))
             .unwrap();
-        let (first, rest) = (rows(found.narrow(0, 0, 9).unwrap()), rows(found.narrow(0, 9, 4).unwrap()));
+        let (first, rest) = (
+            rows(found.narrow(0, 0, 9).unwrap()),
+            rows(found.narrow(0, 9, 4).unwrap()),
+        );
         assert_eq!(first, [-2., -1., -1., -1., 1., 2., -1., 3., 4.]);
         assert_eq!(rest, [-2., -1., -1., 5.]);
         assert_eq!(found.dims(), [29, 1]);

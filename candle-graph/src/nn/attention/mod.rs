@@ -3,6 +3,7 @@
 mod big_bird;
 mod linear;
 mod softmax;
+mod structure_aware;
 #[cfg(test)]
 mod tests;
 
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 pub use big_bird::{BigBird, BigBirdLayout};
 pub use linear::LinearAttention;
 pub use softmax::MultiHeadAttention;
+pub use structure_aware::{QueryKeyStates, StructureAwareAttention, StructureAwareAttentionConfig};
 
 use super::{InvalidOption, RotaryModulation, Rotation};
 use crate::graph::Offsets;

@@ -118,14 +118,11 @@ impl MagLapNet {
                 let values = config.values(sizes.complex);
                 let element_dim = values - usize::from(*eigenvalues);
                 let parts = if sizes.complex { 2 } else { 1 };
-                let aggregate = |name: &str| {
-                    linear(sizes.eigenvectors * values, sizes.width, vb.pp(name))
-                };
+                let aggregate =
+                    |name: &str| linear(sizes.eigenvectors * values, sizes.width, vb.pp(name));
                 Network::Elementwise(Box::new(Elementwise {
                     element: match message_passing {
-                        false => {
-                            Element::Perceptron(linear(parts, element_dim, vb.pp("element"))?)
-                        }
+                        false => Element::Perceptron(linear(parts, element_dim, vb.pp("element"))?),
                         true => Element::MessagePassing(DirectedMessagePassing::new(
                             &ELEMENT_MESSAGES,
                             MessageWidths {
@@ -202,7 +199,9 @@ impl MagLapNet {
                 imaginary: None,
             }),
             (Network::Elementwise(network), _) => network.forward(input, k),
-            (Network::Naive(_), None) => bail!("MagLapNet: the naive network needs imaginary parts"),
+            (Network::Naive(_), None) => {
+                bail!("MagLapNet: the naive network needs imaginary parts")
+            }
         }
     }
 }
@@ -284,7 +283,9 @@ impl Elementwise {
             None => column(&first_column(input.real, |first| first.abs())?)?,
         };
         let vectors = vectors.to_dtype(dtype)?;
-        let mut values = self.element.forward(&vectors, input.edges, k, self.activation)?;
+        let mut values = self
+            .element
+            .forward(&vectors, input.edges, k, self.activation)?;
         if self.sign_invariant {
             let negative = vectors.neg()?;
             let negative = self

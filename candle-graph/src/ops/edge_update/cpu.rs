@@ -36,8 +36,10 @@ pub(super) fn forward(input: &EdgeUpdateInput<'_>) -> Result<Tensor> {
                 || {
                     let first = task * edges;
                     for (edge, out) in (first..).zip(out.chunks_exact_mut(width)) {
-                        let source = &from_sources[sources[edge] as usize * from_sources.stride()..];
-                        let target = &from_targets[targets[edge] as usize * from_targets.stride()..];
+                        let source =
+                            &from_sources[sources[edge] as usize * from_sources.stride()..];
+                        let target =
+                            &from_targets[targets[edge] as usize * from_targets.stride()..];
                         let ends = source[..width].iter().zip(&target[..width]);
                         match &edge_states {
                             Some(states) => {
