@@ -7,7 +7,8 @@
 //! |---|---|
 //! | [`state_dict`] | named tensors in host memory, what every reader yields |
 //! | [`torch`] | PyTorch checkpoints (`.ckpt`, `.pt`), tensors only |
-//! | [`pickle`] | the inert pickle parser below it, free of any knowledge of torch |
+//! | [`haiku`] | Haiku checkpoints (`checkpoint.dill`) and flattened parameters, arrays only |
+//! | [`pickle`] | the inert pickle parser below both, free of any knowledge of torch or NumPy |
 //! | [`safetensors_file`], [`sharded`] | safetensors files, single and sharded |
 //! | [`checkpoint`] | a folder with configuration and weights, into a model |
 //! | [`strict`] | tensors into a model, all differences in one error |
@@ -19,6 +20,7 @@ mod bounded_read;
 pub mod checkpoint;
 pub mod convert;
 pub mod error;
+pub mod haiku;
 mod limits;
 mod mismatch;
 pub mod pickle;
@@ -26,6 +28,7 @@ pub mod safetensors_file;
 pub mod sharded;
 pub mod state_dict;
 pub mod strict;
+mod strided;
 pub mod torch;
 
 pub use checkpoint::{Checkpoint, CheckpointConfig, load_model};

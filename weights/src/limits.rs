@@ -14,11 +14,11 @@ pub struct Limits {
     pub tensor_bytes: u64,
     /// All tensors of one file together, in bytes. Default 8 GiB.
     pub total_bytes: u64,
-    /// How many times the length of its file the tensors of a PyTorch checkpoint may take in memory (16 MiB are always
-    /// allowed). Tensors may be views with stride zero and entries may be compressed, so that a small file can describe
-    /// an enormous tensor. Default 64.
+    /// How many times the length of its file the tensors of a PyTorch or Haiku checkpoint may take in memory (16 MiB
+    /// are always allowed). Tensors may be views with stride zero, entries may be compressed and arrays shared, so that
+    /// a small file can describe enormous tensors. Default 64.
     pub expansion: u64,
-    /// Largest pickle stream, in bytes. Default 64 MiB.
+    /// Largest pickle stream of a PyTorch checkpoint, which holds no data, in bytes. Default 64 MiB.
     pub pickle_bytes: u64,
     /// Values that one pickle stream may push, counted at every push. Default 2 million.
     pub pickle_values: usize,

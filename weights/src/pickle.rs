@@ -168,6 +168,29 @@ impl Tree {
         }
     }
 
+    /// Size or index, if the value is a non-negative integer.
+    pub fn extent(&self, id: NodeId) -> Option<usize> {
+        usize::try_from(self.int(id)?).ok()
+    }
+
+    /// Sizes, if the value is a tuple or list of at most `most` non-negative integers.
+    pub fn extents(&self, id: NodeId, most: usize) -> Option<Vec<usize>> {
+        match self.node(id) {
+            Node::Tuple(elements) | Node::List(elements) if elements.len() <= most => {
+                elements.iter().map(|&id| self.extent(id)).collect()
+            }
+            _ => None,
+        }
+    }
+
+    /// Bytes, if the value is bytes or a byte array.
+    pub fn bytes(&self, id: NodeId) -> Option<&[u8]> {
+        match self.node(id) {
+            Node::Bytes(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+
     /// Items, if the value is a `dict` or a `collections.OrderedDict`.
     pub fn mapping(&self, id: NodeId) -> Option<&[(NodeId, NodeId)]> {
         match self.node(id) {
@@ -179,6 +202,28 @@ impl Tree {
             }
             _ => None,
         }
+    }
+
+    /// The value of the last item with the text `name` as its key, which is the one that Python keeps.
+    pub fn lookup(&self, items: &[(NodeId, NodeId)], name: &str) -> Option<NodeId> {
+        let item = (items.iter().rev()).find(|(key, _)| self.str(*key) == Some(name));
+        item.map(|(_, value)| *value)
+    }
+
+    /// The first keys of a mapping for messages.
+    pub fn describe_keys(&self, items: &[(NodeId, NodeId)]) -> String {
+        let mut keys: Vec<String> = items
+            .iter()
+            .take(8)
+            .map(|&(key, _)| match self.str(key) {
+                Some(name) => format!("`{}`", name.chars().take(60).collect::<String>()),
+                None => self.describe(key),
+            })
+            .collect();
+        if items.len() > keys.len() {
+            keys.push(format!("and {} more", items.len() - keys.len()));
+        }
+        keys.join(", ")
     }
 
     /// A short description of a value for messages: its kind, or the global it refers to.

@@ -40,6 +40,12 @@ fn read_as_safetensors(bytes: &[u8]) -> Result<StateDict> {
     read_safetensors(&path, &Limits::default())
 }
 
+fn small_dill(layout: haiku::Layout) -> Vec<u8> {
+    let data = counting(6);
+    let w = layout.array(Pickle::new(), &[2, 3], "f4", "<", true, &data);
+    haiku::checkpoint(&w)
+}
+
 /// Up to eight changes of a byte each, then possibly a cut.
 fn mutate(
     mut bytes: Vec<u8>,
@@ -109,6 +115,11 @@ proptest! {
     }
 
     #[test]
+    fn mutated_dill(layout in prop::sample::select(&haiku::Layout::ALL[..]), changes in changes(), cut in any::<Option<prop::sample::Index>>()) {
+        check(haiku::read(&mutate(small_dill(layout), &changes, cut)));
+    }
+
+    #[test]
     fn mutated_safetensors(changes in changes(), cut in any::<Option<prop::sample::Index>>()) {
         check(read_as_safetensors(&mutate(small_safetensors(), &changes, cut)));
     }
@@ -119,4 +130,7 @@ proptest! {
 fn the_unchanged_files_are_valid() {
     assert_eq!(read(&small_checkpoint()).unwrap().len(), 2);
     assert_eq!(read_as_safetensors(&small_safetensors()).unwrap().len(), 1);
+    for layout in haiku::Layout::ALL {
+        assert_eq!(haiku::read(&small_dill(layout)).unwrap().len(), 1);
+    }
 }

@@ -8,6 +8,7 @@ use candle_graph::nn::{
 };
 use candle_graph_models::ModelConfig;
 
+pub use super::converted::{Configured, Converted};
 use super::gps::{GPS, GT};
 use super::graphgps_options::{
     gps_config, graphormer_config, mpnn_config, san_config, transformer_config,
@@ -38,26 +39,6 @@ pub struct GraphGymOptions {
     /// Whether the node features that such a model was trained on begin with these coordinates: then
     /// they are put there, and the features of a graph are the other columns.
     pub features_begin_with_coordinates: bool,
-}
-
-/// A converted checkpoint and what there is to know about it.
-#[derive(Debug)]
-pub struct Converted {
-    /// The checkpoint; it has been loaded into its model once, so it is complete.
-    pub checkpoint: Checkpoint,
-    /// Official tensors that have no effect and were left out.
-    pub ignored: Vec<String>,
-    /// Remarks on the options.
-    pub notes: Vec<String>,
-}
-
-/// A configuration made from options alone.
-#[derive(Debug)]
-pub struct Configured {
-    /// The configuration.
-    pub config: CheckpointConfig,
-    /// Remarks on the options.
-    pub notes: Vec<String>,
 }
 
 /// Converts the official checkpoint `ckpt` with its `options` file (the published YAML or a
@@ -117,14 +98,7 @@ pub fn convert_tensors(
     let ignored = conversion.ignored.clone();
     let tensors = conversion.complete()?;
     let Configured { config, notes } = finish(model, options)?;
-    let checkpoint = Checkpoint::new(config, tensors);
-    // A conversion that does not load is worth nothing; better to say so now than at the first use.
-    checkpoint.build(&candle_core::Device::Cpu, candle_core::DType::F32, limits)?;
-    Ok(Converted {
-        checkpoint,
-        ignored,
-        notes,
-    })
+    Converted::new(Checkpoint::new(config, tensors), ignored, notes, limits)
 }
 
 /// The configuration that the official `options` file (the published YAML or a resolved JSON)

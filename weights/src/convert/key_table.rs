@@ -31,8 +31,9 @@ enum Target {
 /// One line of a [`KeyTable`].
 ///
 /// Patterns are literal names with placeholders: `{i}` (any single word) is a decimal index, `{a|b}` one of several
-/// words, `{*}` any text. Our pattern repeats the placeholders of the official one; `{i/2}` is half of the index `{i}`,
-/// rounded down, and `{last}` the number set by [`KeyTable::last`].
+/// words (`{a>x|b>y}`: called `x` and `y` here), `{*}` any text, `{_i}` Haiku's number of a module. Our pattern repeats
+/// the placeholders of the official one; `{i/2}` is half of the index `{i}`, rounded down, and `{last}` the number set by
+/// [`KeyTable::last`].
 #[derive(Debug, Clone, Copy)]
 pub struct Rule {
     official: &'static str,
@@ -166,6 +167,40 @@ impl Conversion {
                     drop(self.tensors.insert(ours.clone(), tensor));
                     self.origins.insert(ours, origin);
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Places tensors under the further names that `also` has for them, which must be free: weights that
+    /// the official code reads in several places and stores once.
+    ///
+    /// # Errors
+    /// More bytes than `most_bytes` in all, or a name that is taken.
+    pub fn share(&mut self, most_bytes: u64, also: impl Fn(&str) -> Vec<String>) -> Result<()> {
+        let size = |tensor: &TensorData| tensor.bytes().len() as u64;
+        let mut total: u64 = self.tensors.iter().map(|(_, tensor)| size(tensor)).sum();
+        let mut added = Vec::new();
+        for (name, tensor) in self.tensors.iter() {
+            let names = also(name);
+            total = total.saturating_add(size(tensor).saturating_mul(names.len() as u64));
+            if total > most_bytes {
+                return Err(Error::Convert {
+                    source_name: self.tensors.source().to_string(),
+                    problem: format!(
+                        "tensor `{name}` is shared by so many layers that more than {most_bytes} bytes \
+                         are needed (limit `total_bytes`)"
+                    ),
+                });
+            }
+            added.extend(names.into_iter().map(|name| (name, tensor.clone())));
+        }
+        for (name, tensor) in added {
+            if self.tensors.insert(name.clone(), tensor).is_err() {
+                return Err(Error::Convert {
+                    source_name: self.tensors.source().to_string(),
+                    problem: format!("two tensors would become `{name}`"),
+                });
             }
         }
         Ok(())

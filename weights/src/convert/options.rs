@@ -1,5 +1,5 @@
-//! Official GraphGym options, from the published YAML or a resolved JSON, read so that nothing is
-//! passed over in silence: every option is used, known to have no effect, or refused by name.
+//! Official options, from the published YAML or a resolved JSON, read so that nothing is passed over in
+//! silence: every option is used, known to have no effect, or refused by name.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -222,6 +222,19 @@ impl Options {
                 .ok_or_else(|| {
                     self.refuse(path, format!("expected a whole number, found {value}"))
                 }),
+        }
+    }
+
+    /// A whole number, which may be negative.
+    ///
+    /// # Errors
+    /// Something else stands there.
+    pub fn integer(&self, path: &str, default: i64) -> Result<i64> {
+        match self.get(path) {
+            None => Ok(default),
+            Some(value) => value.as_i64().ok_or_else(|| {
+                self.refuse(path, format!("expected a whole number, found {value}"))
+            }),
         }
     }
 

@@ -55,12 +55,8 @@ fn find_views(path: &Path, tree: &Tree) -> Result<NamedViews> {
         ));
     };
     let section = SECTIONS.iter().find_map(|&name| {
-        let (_, value) = top
-            .iter()
-            .rev()
-            .find(|(key, _)| tree.str(*key) == Some(name))?;
         // A top-level state dict may have a tensor of that name.
-        tree.mapping(*value)
+        tree.mapping(tree.lookup(top, name)?)
     });
     let items = match section {
         Some(items) => items,
@@ -71,7 +67,7 @@ fn find_views(path: &Path, tree: &Tree) -> Result<NamedViews> {
                 format!(
                     "no state dict found: expected tensors under `{}` or at the top, found the keys {}",
                     SECTIONS.join("`, `"),
-                    list_keys(tree, top)
+                    tree.describe_keys(top)
                 ),
             ));
         }
@@ -118,21 +114,6 @@ fn looks_like_state_dict(tree: &Tree, items: &[(NodeId, NodeId)]) -> bool {
         .first()
         .is_some_and(|&(_, value)| tree.call(value).is_some() && tree.mapping(value).is_none())
         || items.is_empty()
-}
-
-fn list_keys(tree: &Tree, items: &[(NodeId, NodeId)]) -> String {
-    let mut keys: Vec<String> = items
-        .iter()
-        .take(8)
-        .map(|&(key, _)| match tree.str(key) {
-            Some(name) => format!("`{}`", name.chars().take(60).collect::<String>()),
-            None => tree.describe(key),
-        })
-        .collect();
-    if items.len() > keys.len() {
-        keys.push(format!("and {} more", items.len() - keys.len()));
-    }
-    keys.join(", ")
 }
 
 /// Compares what the tensors state with the entries of the container and with the limits, before anything is read.

@@ -2,6 +2,7 @@
 
 use crate::pickle::{Node, NodeId, Tree};
 use crate::state_dict::{ElementType, TensorData};
+use crate::strided::{element_count, gather};
 
 /// Most dimensions that a tensor may have; PyTorch itself allows 64.
 const MAX_RANK: usize = 64;
@@ -44,7 +45,9 @@ impl View {
             key,
             element,
             storage_len,
-            offset: extent(tree, offset).ok_or("its storage offset is negative or no integer")?,
+            offset: tree
+                .extent(offset)
+                .ok_or("its storage offset is negative or no integer")?,
             shape: extents(tree, shape).ok_or("its shape is no tuple of non-negative integers")?,
             strides: extents(tree, strides)
                 .ok_or("its strides are no tuple of non-negative integers")?,
@@ -103,66 +106,16 @@ impl View {
         Ok(())
     }
 
-    fn is_contiguous(&self) -> bool {
-        let mut expected = 1usize;
-        for (&dim, &stride) in self.shape.iter().zip(&self.strides).rev() {
-            if dim != 1 && stride != expected {
-                return false;
-            }
-            expected = expected.saturating_mul(dim);
-        }
-        true
-    }
-
     /// Copies the view out of its storage, whose length the caller has compared with [`Self::storage_bytes`].
     pub(super) fn gather(&self, storage: &[u8]) -> Result<TensorData, String> {
         let size = self.element.size();
-        let count = element_count(&self.shape).ok_or("its shape overflows")?;
-        let length = count.checked_mul(size).ok_or("its shape overflows")?;
-        let mut bytes = Vec::new();
-        bytes
-            .try_reserve_exact(length)
-            .map_err(|_| format!("there is no memory for its {length} bytes"))?;
-        let slice = |first: usize, elements: usize| {
-            let from = first.checked_mul(size)?;
-            storage.get(from..from.checked_add(elements.checked_mul(size)?)?)
-        };
-        let outside = "it reaches beyond its storage";
-        if count == 0 {
-            // Nothing to copy, wherever the view points.
-        } else if self.is_contiguous() {
-            bytes.extend_from_slice(slice(self.offset, count).ok_or(outside)?);
-        } else {
-            let mut index = vec![0usize; self.shape.len()];
-            let mut at = self.offset;
-            for _ in 0..count {
-                bytes.extend_from_slice(slice(at, 1).ok_or(outside)?);
-                // Odometer, innermost dimension first. `check` has bounded every sum below the storage length.
-                for ((position, &dim), &stride) in
-                    index.iter_mut().zip(&self.shape).zip(&self.strides).rev()
-                {
-                    *position += 1;
-                    if *position < dim {
-                        at = at.saturating_add(stride);
-                        break;
-                    }
-                    at = at.saturating_sub(stride.saturating_mul(dim.saturating_sub(1)));
-                    *position = 0;
-                }
-            }
-        }
+        let bytes = gather(storage, size, self.offset, &self.shape, &self.strides)?;
         if self.element == ElementType::Bool && bytes.iter().any(|&byte| byte > 1) {
             return Err("a bool is neither 0 nor 1".into());
         }
         TensorData::new(self.element, self.shape.clone(), bytes)
             .ok_or_else(|| "its bytes do not fit its shape".into())
     }
-}
-
-fn element_count(shape: &[usize]) -> Option<usize> {
-    shape
-        .iter()
-        .try_fold(1usize, |count, &dim| count.checked_mul(dim))
 }
 
 /// Key, element type and length of the storage that a persistent id `("storage", type, key, device, length)` names.
@@ -207,26 +160,17 @@ fn storage_reference(tree: &Tree, id: NodeId) -> Result<(String, ElementType, us
     if !plain {
         return Err("its storage key is not a plain name".into());
     }
-    let length = extent(tree, length).ok_or("its storage length is negative or no integer")?;
+    let length = tree
+        .extent(length)
+        .ok_or("its storage length is negative or no integer")?;
     Ok((key.to_string(), element, length))
-}
-
-fn extent(tree: &Tree, id: NodeId) -> Option<usize> {
-    usize::try_from(tree.int(id)?).ok()
 }
 
 /// A tuple, list or `torch.Size` of non-negative integers.
 fn extents(tree: &Tree, id: NodeId) -> Option<Vec<usize>> {
-    let elements = match tree.node(id) {
-        Node::Tuple(elements) | Node::List(elements) => elements.as_slice(),
-        _ => match tree.call(id) {
-            Some(("torch", "Size", &[sizes], _)) => tree.tuple(sizes)?,
-            _ => return None,
-        },
-    };
     // A longer one is refused for its rank before it is worth collecting.
-    if elements.len() > MAX_RANK {
-        return None;
+    match tree.call(id) {
+        Some(("torch", "Size", &[sizes], _)) => tree.extents(sizes, MAX_RANK),
+        _ => tree.extents(id, MAX_RANK),
     }
-    elements.iter().map(|&id| extent(tree, id)).collect()
 }

@@ -1,6 +1,8 @@
 //! Hand-made checkpoints: pickle streams and zip containers from code, so that they can be wrong on purpose.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used)]
 
+pub mod haiku;
+
 use std::io::{Cursor, Write};
 use std::path::PathBuf;
 
@@ -42,6 +44,11 @@ impl Pickle {
 
     pub fn global(self, module: &str, name: &str) -> Self {
         self.raw(format!("c{module}\n{name}\n").as_bytes())
+    }
+
+    pub fn bytes(self, bytes: &[u8]) -> Self {
+        let length = u32::try_from(bytes.len()).unwrap().to_le_bytes();
+        self.raw(b"B").raw(&length).raw(bytes)
     }
 
     /// `("storage", torch.CLASS, KEY, "cpu", LENGTH)` as a persistent id.
@@ -176,13 +183,16 @@ pub fn refusal(bytes: &[u8]) -> String {
 /// The message names the file, is short, and holds all `parts`.
 #[track_caller]
 pub fn assert_says(message: &str, parts: &[&str]) {
+    assert_says_of("model.ckpt", message, parts);
+}
+
+/// The message names `file`, is short, and holds all `parts`.
+#[track_caller]
+pub fn assert_says_of(file: &str, message: &str, parts: &[&str]) {
     for part in parts {
         assert!(message.contains(part), "`{part}` is not in: {message}");
     }
-    assert!(
-        message.contains("model.ckpt"),
-        "the file is not named: {message}"
-    );
+    assert!(message.contains(file), "the file is not named: {message}");
     assert!(
         message.len() < 2000,
         "the message has {} bytes",
