@@ -21,7 +21,7 @@ use clap::Parser;
 /// Compares recorded official results with this engine.
 #[derive(Parser)]
 struct Args {
-    /// Case folders; anything that is not a folder with `model.ckpt` is passed over.
+    /// Case folders; anything that is not one is passed over.
     #[arg(required = true)]
     folders: Vec<PathBuf>,
     /// Largest difference, absolute for values up to 1 and relative above.
@@ -39,8 +39,8 @@ fn main() -> Result<()> {
     let args = Args::parse();
     let (mut cases, mut failed) = (0, 0);
     for folder in &args.folders {
-        if !folder.join("model.ckpt").is_file() {
-            eprintln!("{}: no model.ckpt, passed over", folder.display());
+        if !parity::is_case(folder) {
+            eprintln!("{}: no recorded case, passed over", folder.display());
             continue;
         }
         cases += 1;

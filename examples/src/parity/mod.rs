@@ -2,11 +2,13 @@
 //!
 //! A case is a folder with `model.ckpt` and `config.json` (the official checkpoint and its resolved
 //! options), `inputs.safetensors`, `encodings.safetensors` (where the model reads encodings) and
-//! `outputs.safetensors`.
+//! `outputs.safetensors`. Those of directed graph models have `params.safetensors` or
+//! `checkpoint.dill`, and their encodings are part of the inputs.
 
 mod activations;
 mod case;
 mod compare;
+mod digraph;
 mod gps;
 mod gps_encodings;
 mod grit;
@@ -30,11 +32,21 @@ struct Case<'a> {
     tolerance: f64,
 }
 
+/// Whether `folder` holds a case.
+pub fn is_case(folder: &Path) -> bool {
+    folder.join("model.ckpt").is_file() || digraph::is_case(folder)
+}
+
 /// Runs the case in `folder`. Values that differ by more than `tolerance` are counted.
 ///
 /// # Errors
 /// Files that cannot be read, options that cannot be converted, a model that fails.
 pub fn run(folder: &Path, tolerance: f64) -> Result<Report> {
+    let name = folder.file_name().context("a case is a folder")?;
+    let name = name.to_string_lossy().into_owned();
+    if digraph::is_case(folder) {
+        return digraph::run(folder, name, tolerance);
+    }
     let converted = convert(
         &folder.join("model.ckpt"),
         &folder.join("config.json"),
@@ -48,8 +60,6 @@ pub fn run(folder: &Path, tolerance: f64) -> Result<Report> {
         tolerance,
         converted,
     };
-    let name = folder.file_name().context("a case is a folder")?;
-    let name = name.to_string_lossy().into_owned();
     match &case.converted.checkpoint.config().model {
         ModelConfig::Grit(_) => grit::run(&case, name),
         _ => gps::run(&case, name),

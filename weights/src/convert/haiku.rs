@@ -99,7 +99,7 @@ fn shared_steps(model: &DigraphConfig) -> usize {
         _ => None,
     };
     messages
-        .filter(|config| config.kind == DirectedMessageKind::Convolution)
+        .filter(|config| config.messages == DirectedMessageKind::Convolution)
         .map_or(1, |config| config.steps)
 }
 
