@@ -52,6 +52,65 @@ fn convert_tells_what_it_did_and_spares_what_is_there() {
 }
 
 #[test]
+fn convert_reads_haiku_checkpoints_in_both_forms() {
+    let folder = TempDir::new().unwrap();
+    let fixture = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../weights/tests/fixtures/digraph/sn_gnn_undirected_maglap");
+    let convert = |checkpoint: Option<&str>, output: &str, more: &[&str]| {
+        let mut command = program();
+        command.args(["convert", "--from", "haiku", "--options"]);
+        command.arg(fixture.join("config.json"));
+        if let Some(checkpoint) = checkpoint {
+            command.arg("--checkpoint").arg(fixture.join(checkpoint));
+        }
+        command
+            .arg("--output")
+            .arg(folder.path().join(output))
+            .args(more);
+        run_command(&mut command, b"")
+    };
+    for (checkpoint, output) in [
+        ("checkpoint.dill", "pickled"),
+        ("params.safetensors", "flat"),
+    ] {
+        let text = convert(Some(checkpoint), output, &[]).ok();
+        assert!(text.contains("digraph with 34221 parameters"), "{text}");
+    }
+    let written =
+        |output: &str, file: &str| std::fs::read(folder.path().join(output).join(file)).unwrap();
+    let weights = |output: &str| {
+        let path = folder.path().join(output).join("model.safetensors");
+        let tensors = read_safetensors(&path, &Limits::default()).unwrap();
+        let mut tensors: Vec<_> = tensors.into_iter().collect();
+        tensors.sort_by(|a, b| a.0.cmp(&b.0));
+        tensors
+    };
+    assert_eq!(weights("pickled"), weights("flat"));
+    assert_eq!(
+        written("pickled", "config.json"),
+        written("flat", "config.json")
+    );
+    let text = convert(None, "alone", &[]).ok();
+    assert!(text.contains("digraph without weights"), "{text}");
+    assert_eq!(
+        written("alone", "config.json"),
+        written("flat", "config.json")
+    );
+    let told = run!("inspect", "--model", folder.path().join("pickled")).ok();
+    assert!(told.contains("sorting networks"), "{told}");
+
+    convert(Some("config.json"), "other", &[]).fails(1, &["config.json", "neither"]);
+    convert(None, "other", &["--read-rwpse-as-rrwp"]).fails(1, &["--from graphgym"]);
+    let graphgym = ["convert", "--from", "graphgym", "--checkpoint"];
+    let mut command = program();
+    command.args(graphgym).arg(fixture.join("checkpoint.dill"));
+    command.arg("--options").arg(fixture.join("config.json"));
+    command.arg("--output").arg(folder.path().join("other"));
+    run_command(&mut command, b"").fails(1, &["checkpoint.dill", "bare pickle"]);
+    assert!(!folder.path().join("other").exists());
+}
+
+#[test]
 fn convert_of_options_alone_writes_the_configuration() {
     let folder = TempDir::new().unwrap();
     let (options, output) = (folder.path().join("zinc.yaml"), folder.path().join("zinc"));
