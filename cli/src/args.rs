@@ -87,6 +87,8 @@ pub(crate) struct ConfigureArgs {
 pub(crate) enum Layout {
     /// GraphGym: a PyTorch `.ckpt` and its options
     Graphgym,
+    /// Haiku: `checkpoint.dill` of the directed-graph transformer, or its parameters as safetensors, and its options
+    Haiku,
 }
 
 /// Convert an official checkpoint to a model folder
@@ -98,7 +100,8 @@ pub(crate) enum Layout {
 #[command(after_help = "\
 Examples:
   candle-graph convert --from graphgym --checkpoint 99.ckpt --options zinc-GRIT-RRWP.yaml --output grit-zinc
-  candle-graph convert --from graphgym --options zinc-GPS+RWSE.yaml --output gps-zinc")]
+  candle-graph convert --from graphgym --options zinc-GPS+RWSE.yaml --output gps-zinc
+  candle-graph convert --from haiku --checkpoint checkpoint.dill --options config.json --output digraph-sorting")]
 pub(crate) struct ConvertArgs {
     /// Where the checkpoint comes from
     #[arg(long, value_enum)]
@@ -120,20 +123,20 @@ pub(crate) struct ConvertArgs {
     #[arg(long)]
     pub(crate) force: bool,
 
-    /// Read the misspelt section `posenc_RWPSE` of GRIT's PCQM4Mv2 options as `posenc_RRWP`
+    /// (graphgym) Read the misspelt section `posenc_RWPSE` of GRIT's PCQM4Mv2 options as `posenc_RRWP`
     #[arg(long)]
     pub(crate) read_rwpse_as_rrwp: bool,
 
-    /// The options of the run that a model was pre-trained in, for options with `pretrained.dir`
+    /// (graphgym) The options of the run that a model was pre-trained in, for options with `pretrained.dir`
     #[arg(long, value_name = "FILE")]
     pub(crate) pretrained_options: Option<PathBuf>,
 
-    /// The coordinates `t` that a model of the rotary fork was given with its data are the entries
+    /// (graphgym) The coordinates `t` that a model of the rotary fork was given with its data are the entries
     /// of so many Laplacian eigenvectors; they are then computed for graphs without `t`
     #[arg(long, value_name = "COUNT")]
     pub(crate) laplacian_coordinates: Option<usize>,
 
-    /// The node features that the model was given began with these coordinates
+    /// (graphgym) The node features that the model was given began with these coordinates
     #[arg(long, requires = "laplacian_coordinates")]
     pub(crate) features_begin_with_coordinates: bool,
 

@@ -11,8 +11,8 @@ use candle_graph_weights::safetensors_file::read_with_metadata;
 use candle_graph_weights::{Limits, TensorData, load_model, read_safetensors};
 use serde_json::{Value, json};
 use support::{
-    change_tensors, floats, listing, model, molecules, npy, npz_names, numbers, objects, official,
-    program, run_command, run_with, wholes, write_model,
+    change_tensors, floats, model, molecules, npy, npz_names, numbers, objects, program,
+    run_command, run_with, wholes, write_model,
 };
 use tempfile::TempDir;
 
@@ -21,79 +21,6 @@ fn graphs() -> Vec<Graph> {
         .unwrap()
         .collect::<Result<_, _>>()
         .unwrap()
-}
-
-#[test]
-fn convert_tells_what_it_did_and_spares_what_is_there() {
-    let folder = TempDir::new().unwrap();
-    let output = folder.path().join("new/model");
-    let (checkpoint, options) = (official("model.ckpt"), official("config.json"));
-    let convert = |more: &[&str]| {
-        let mut command = program();
-        command.args(["convert", "--from", "graphgym", "--checkpoint"]);
-        command.arg(&checkpoint).arg("--options").arg(&options);
-        command.arg("--output").arg(&output).args(more);
-        run_command(&mut command, b"")
-    };
-    let text = convert(&["--verbose"]).ok();
-    assert!(text.contains("left out 13 tensors"), "{text}");
-    assert!(text.contains("num_batches_tracked"), "{text}");
-    assert!(text.contains("model.safetensors"), "{text}");
-    assert!(text.contains("193537 parameters"), "{text}");
-    assert_eq!(listing(&output), ["config.json", "model.safetensors"]);
-
-    let marked = output.join("config.json");
-    std::fs::write(&marked, "mine").unwrap();
-    convert(&[]).fails(1, &["config.json", "--force"]);
-    assert_eq!(std::fs::read_to_string(&marked).unwrap(), "mine");
-    let text = convert(&["--force"]).ok();
-    assert!(!text.contains("num_batches_tracked"), "{text}");
-    run!("inspect", "--model", output).ok();
-}
-
-#[test]
-fn convert_of_options_alone_writes_the_configuration() {
-    let folder = TempDir::new().unwrap();
-    let (options, output) = (folder.path().join("zinc.yaml"), folder.path().join("zinc"));
-    let yaml = "
-dataset: {format: PyG-ZINC, name: subset, task: graph, task_type: regression, node_encoder: True,
-  node_encoder_name: TypeDictNode+RWSE, node_encoder_num_types: 28, node_encoder_bn: False,
-  edge_encoder: True, edge_encoder_name: TypeDictEdge, edge_encoder_num_types: 4,
-  edge_encoder_bn: False}
-posenc_RWSE: {enable: True, kernel: {times_func: 'range(1,21)'}, model: Linear, dim_pe: 28,
-  raw_norm_type: BatchNorm}
-model: {type: GPSModel, graph_pooling: add}
-gt: {layer_type: GINE+Transformer, layers: 10, n_heads: 4, dim_hidden: 64, residual: False}
-gnn: {head: san_graph, dim_inner: 64}
-";
-    std::fs::write(&options, yaml).unwrap();
-    let convert = |options: &std::path::Path| {
-        let mut command = program();
-        command.args(["convert", "--from", "graphgym", "--options"]);
-        command.arg(options).arg("--output").arg(&output);
-        run_command(&mut command, b"")
-    };
-    let text = convert(&options).ok();
-    assert!(text.contains("note: option `gt.residual`"), "{text}");
-    assert!(text.contains("gps without weights"), "{text}");
-    assert_eq!(listing(&output), ["config.json"]);
-    let config = std::fs::read(output.join("config.json")).unwrap();
-    let config: Value = serde_json::from_slice(&config).unwrap();
-    assert_eq!(config["model_type"], "gps");
-    assert_eq!(config["encodings"][0]["kind"], "rwse");
-    assert_eq!(config["features"]["node"]["tables"], json!([28]));
-    let told = run!("inspect", "--model", output).ok();
-    assert!(
-        told.contains("none; this is a configuration alone"),
-        "{told}"
-    );
-    assert!(told.contains("RWSE, steps 1 to 20"), "{told}");
-
-    convert(&options).fails(1, &["config.json", "--force"]);
-    std::fs::remove_dir_all(&output).unwrap();
-    std::fs::write(&options, yaml.replace("layers: 10", "layer: 10")).unwrap();
-    convert(&options).fails(1, &["zinc.yaml", "`gt.layer` (did you mean `gt.layers`?)"]);
-    assert!(!output.exists());
 }
 
 #[test]

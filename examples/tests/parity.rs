@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use candle_graph::ops::force_reference;
-use candle_graph_examples::parity::run;
+use candle_graph_examples::parity::{is_case, run};
 
 const TOLERANCE: f64 = 1e-5;
 
@@ -14,7 +14,7 @@ fn cases(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten();
     let mut cases: Vec<PathBuf> = entries
         .map(|entry| entry.unwrap().path())
-        .filter(|path| path.join("model.ckpt").is_file())
+        .filter(|path| is_case(path))
         .collect();
     cases.sort();
     cases
@@ -63,7 +63,7 @@ fn recorded_cases_of_the_shared_folder_agree() {
     let default = root.join("../../shared");
     let shared = std::env::var_os("CANDLE_GRAPH_SHARED").map_or(default, PathBuf::from);
     if shared.is_dir() {
-        for (family, count) in [("gps", 32), ("wire", 12)] {
+        for (family, count) in [("gps", 32), ("wire", 12), ("digraph", 17)] {
             let cases = cases(&shared.join("goldens").join(family));
             assert_eq!(cases.len(), count);
             assert_eq!(failures(&cases), [""; 0]);

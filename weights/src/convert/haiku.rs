@@ -1,6 +1,7 @@
 //! Checkpoints of the official directed-graph transformer (google-deepmind/digraph_transformer) with
 //! their options to our [`Checkpoint`].
 
+mod adapt;
 mod encoder;
 mod input;
 mod names;
@@ -9,11 +10,10 @@ mod positional;
 
 use std::path::Path;
 
-use candle_graph::nn::DirectedMessageKind;
 use candle_graph_models::ModelConfig;
-use candle_graph_models::digraph::{DigraphConfig, DigraphEncoderConfig};
 
-use self::names::{AST_EDGE_WEIGHT, digraph_table};
+use self::adapt::{add_edge_bias, fill_empty_heads, further_steps, shared_steps};
+use self::names::digraph_table;
 use self::options::{digraph_config, training};
 use super::converted::{Configured, Converted};
 use super::options::Options;
@@ -21,7 +21,7 @@ use crate::checkpoint::{Checkpoint, CheckpointConfig};
 use crate::error::{Error, Result};
 use crate::haiku::read_parameters;
 use crate::limits::Limits;
-use crate::state_dict::{ElementType, StateDict, TensorData};
+use crate::state_dict::StateDict;
 
 /// Converts the official `checkpoint` (`checkpoint.dill`, or its parameters as flattened safetensors;
 /// the content tells) with its `options` file: the sections `model` and `dataset` of the official
@@ -65,7 +65,7 @@ pub fn convert_tensors(
                 .to_string(),
         );
     }
-    let mut tensors = conversion.complete()?;
+    let mut tensors = fill_empty_heads(conversion.complete()?);
     add_edge_bias(&mut tensors);
     Converted::new(Checkpoint::new(config, tensors), ignored, notes, limits)
 }
@@ -88,42 +88,4 @@ pub fn configure_with(options: Options) -> Result<Configured> {
     let notes = options.finish()?;
     let config = CheckpointConfig::new(model, training)?;
     Ok(Configured { config, notes })
-}
-
-/// Steps of graph convolutions. All of them have the same weights: the official code makes the module of
-/// a step in a method that it calls once a step, and Haiku then gives it the same name every time.
-fn shared_steps(model: &DigraphConfig) -> usize {
-    let messages = match &model.encoder {
-        DigraphEncoderConfig::Transformer(config) => config.structure.as_ref(),
-        DigraphEncoderConfig::MessagePassing(config) => Some(config),
-        _ => None,
-    };
-    messages
-        .filter(|config| config.messages == DirectedMessageKind::Convolution)
-        .map_or(1, |config| config.steps)
-}
-
-/// Names of a tensor of the first step in the steps after it.
-fn further_steps(name: &str, steps: usize) -> Vec<String> {
-    match name.split_once(".steps.0.") {
-        Some((before, after)) => (1..steps)
-            .map(|step| format!("{before}.steps.{step}.{after}"))
-            .collect(),
-        None => Vec::new(),
-    }
-}
-
-/// The official map of edge features in syntax trees has no bias, ours has: zeros.
-fn add_edge_bias(tensors: &mut StateDict) {
-    let weight = tensors.get(AST_EDGE_WEIGHT);
-    let Some(&rows) = weight.and_then(|weight| weight.shape().first()) else {
-        return;
-    };
-    let bias = AST_EDGE_WEIGHT.replace("weight", "bias");
-    if let Some(size) = rows.checked_mul(4)
-        && let Some(zeros) = TensorData::new(ElementType::F32, vec![rows], vec![0; size])
-    {
-        // A bias that is there already is kept.
-        drop(tensors.insert(bias, zeros));
-    }
 }

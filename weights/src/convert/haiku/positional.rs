@@ -218,15 +218,21 @@ fn elementwise(options: &Options, hidden_dim: usize, complex: bool) -> Result<Ma
             "with `maglap_transformer` the official code cannot run it",
         ));
     }
+    let eigenvalues = flag("concatenate_eigenvalues", false)?;
+    let values = element_dim * if complex { 2 } else { 1 } + usize::from(eigenvalues);
+    let heads = options.width("model.attention_config.num_heads", 4)?;
+    if attention && heads > values {
+        options.note(format!(
+            "the {heads} heads among eigenvectors of {values} values have width 0 in the official code, and \
+             became one head with weights of 0, which does the same"
+        ));
+    }
     Ok(MagLapNetConfig::Elementwise {
         element_dim,
         message_passing: flag("maglap_use_gnn", false)?,
         sign_invariant,
-        eigenvalues: flag("concatenate_eigenvalues", false)?,
-        attention_heads: match attention {
-            true => Some(options.width("model.attention_config.num_heads", 4)?),
-            false => None,
-        },
+        eigenvalues,
+        attention_heads: attention.then_some(if heads > values { 1 } else { heads }),
     })
 }
 

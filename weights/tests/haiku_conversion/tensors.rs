@@ -1,124 +1,11 @@
-//! Official models of directed graphs become ours: every tensor is placed, every option counts.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+//! Every tensor is placed, or named.
 
-mod support;
+use candle_graph_weights::convert::haiku::{convert, convert_tensors};
+use candle_graph_weights::{Limits, StateDict, TensorData};
+use serde_json::json;
 
-use std::collections::BTreeMap;
-
-use candle_graph_models::ModelConfig;
-use candle_graph_models::digraph::{
-    DigraphConfig, DigraphEncoderConfig, DigraphInputConfig, TransformerEncoderConfig,
-};
-use candle_graph_weights::convert::haiku::{configure_with, convert, convert_tensors};
-use candle_graph_weights::convert::{Converted, Options};
-use candle_graph_weights::{Error, Limits, StateDict, TensorData};
-use serde::Deserialize;
-use serde_json::{Value, json};
-use support::{fixture, shared};
-
-/// Names and shapes of an official checkpoint, with its options.
-#[derive(Clone, Deserialize)]
-struct Case {
-    options: Value,
-    tensors: BTreeMap<String, Vec<usize>>,
-}
-
-fn cases() -> BTreeMap<String, Case> {
-    let text = std::fs::read_to_string(fixture("digraph/names.json")).unwrap();
-    serde_json::from_str(&text).unwrap()
-}
-
-fn named(name: &str) -> Case {
-    cases().remove(name).unwrap()
-}
-
-/// Values that differ within a tensor and between tensors.
-fn values(seed: usize, count: usize) -> Vec<f32> {
-    (0..count)
-        .map(|i| 1e-3 * ((31 * seed + 7 * i) % 997) as f32)
-        .collect()
-}
-
-impl Case {
-    fn set(mut self, pointer: &str, value: Value) -> Self {
-        let (section, option) = pointer.rsplit_once('/').unwrap();
-        let section = self.options.pointer_mut(section).unwrap();
-        section
-            .as_object_mut()
-            .unwrap()
-            .insert(option.to_string(), value);
-        self
-    }
-
-    fn without(mut self, pointer: &str) -> Self {
-        let (section, option) = pointer.rsplit_once('/').unwrap();
-        let section = self.options.pointer_mut(section).unwrap();
-        section.as_object_mut().unwrap().remove(option).unwrap();
-        self
-    }
-
-    fn rename(mut self, rename: impl Fn(&str) -> String) -> Self {
-        let tensors = std::mem::take(&mut self.tensors);
-        self.tensors = (tensors.into_iter())
-            .map(|(name, shape)| (rename(&name), shape))
-            .collect();
-        self
-    }
-
-    fn tensor(&self, name: &str) -> Vec<f32> {
-        let seed = self.tensors.keys().position(|n| n == name).expect(name);
-        values(seed, self.tensors[name].iter().product())
-    }
-
-    fn options(&self) -> Options {
-        Options::from_value(self.options.clone(), "config.json")
-    }
-
-    fn convert(&self) -> Result<Converted, Error> {
-        let mut official = StateDict::new("checkpoint.dill");
-        for (name, shape) in &self.tensors {
-            let tensor = TensorData::from_f32(shape.clone(), &self.tensor(name)).unwrap();
-            official.insert(name.clone(), tensor).unwrap();
-        }
-        convert_tensors(official, self.options(), &Limits::default())
-    }
-
-    #[track_caller]
-    fn refused(&self, parts: &[&str]) {
-        let message = self.convert().map(|_| ()).unwrap_err().to_string();
-        for part in parts {
-            assert!(message.contains(part), "`{part}` is not in: {message}");
-        }
-    }
-
-    fn config(&self) -> DigraphConfig {
-        let configured = configure_with(self.options()).unwrap();
-        match configured.config.model {
-            ModelConfig::Digraph(config) => config,
-            other => panic!("{other:?}"),
-        }
-    }
-}
-
-fn transformer(config: &DigraphConfig) -> &TransformerEncoderConfig {
-    match &config.encoder {
-        DigraphEncoderConfig::Transformer(config) => config,
-        other => panic!("{other:?}"),
-    }
-}
-
-fn converted_values(converted: &Converted, name: &str) -> (Vec<usize>, Vec<f32>) {
-    let tensor = converted.checkpoint.weights().get(name).expect(name);
-    let shape = tensor.shape().to_vec();
-    (shape, support::floats(converted.checkpoint.weights(), name))
-}
-
-/// `[rows, columns]` to `[columns, rows]`.
-fn transposed(shape: &[usize], values: &[f32]) -> (Vec<usize>, Vec<f32>) {
-    let (rows, columns) = (shape[0], shape[1]);
-    let value = |i: usize| values[(i % rows) * columns + i / rows];
-    (vec![columns, rows], (0..values.len()).map(value).collect())
-}
+use crate::case::{Case, cases, converted_values, named, transposed};
+use crate::support::{find, fixture, shared};
 
 #[test]
 fn every_case_is_placed_and_loads() {
@@ -141,6 +28,9 @@ fn every_case_is_placed_and_loads() {
             "{name}"
         );
         // Nothing that training moves is left at a default, and nothing stands for two tensors.
+        if name == "sn_lap" {
+            continue;
+        }
         let mut seen: Vec<&[u8]> = weights.iter().map(|(_, tensor)| tensor.bytes()).collect();
         seen.sort();
         seen.dedup();
@@ -159,7 +49,7 @@ fn files_in_both_forms_give_the_same_checkpoint() {
         .map(|name| fixture("digraph").join(name))
         .collect();
     if let Some(shared) = shared() {
-        let all = support::find(&shared.join("goldens/digraph"), "checkpoint.dill");
+        let all = find(&shared.join("goldens/digraph"), "checkpoint.dill");
         folders.extend(all.iter().map(|path| path.parent().unwrap().to_path_buf()));
         folders.push(shared.join("checkpoints/digraph-sorting"));
     }
@@ -183,7 +73,7 @@ fn files_in_both_forms_give_the_same_checkpoint() {
 #[test]
 fn all_shared_parameters_convert() {
     let Some(shared) = shared() else { return };
-    let files = support::find(&shared.join("goldens/digraph"), "params.safetensors");
+    let files = find(&shared.join("goldens/digraph"), "params.safetensors");
     assert_eq!(files.len(), 17);
     for file in files {
         let options = file.with_file_name("config.json");
@@ -357,6 +247,22 @@ fn heads_walks_magnet_and_syntax_trees_are_placed() {
     let name = "structure_aware_transformer/~/mag_net/linear_3/w";
     let neighbours = converted_values(&magnet.convert().unwrap(), "layers.1.neighbours.weight");
     assert_eq!(neighbours, transposed(&[48, 48], &magnet.tensor(name)));
+}
+
+/// Heads of width 0 leave the bias of the output.
+#[test]
+fn heads_of_no_width_become_one_with_weights_of_zero() {
+    let case = named("sn_lap");
+    let converted = case.convert().unwrap();
+    let attention = "positional.network.attention";
+    for part in ["query", "key", "value", "output"] {
+        let weight = converted_values(&converted, &format!("{attention}.{part}.weight"));
+        assert_eq!(weight, (vec![3, 3], vec![0.0; 9]), "{part}");
+    }
+    let official = "structure_aware_transformer/~/mag_lap_net/multi_head_attention/linear/b";
+    let (_, bias) = converted_values(&converted, &format!("{attention}.output.bias"));
+    assert_eq!(bias, case.tensor(official));
+    assert!(converted.notes.iter().any(|note| note.contains("width 0")));
 }
 
 /// The official code stores the weights of one step and reads them in all.
@@ -571,312 +477,4 @@ fn tensors_without_a_place_and_missing_ones_are_all_named() {
     named("sn_maglap")
         .set("/model/num_layers", json!(5))
         .refused(&["layers.4.", "missing"]);
-}
-
-#[test]
-fn options_are_used_known_or_refused_by_name() {
-    let refused = |name: &str, pointer: &str, value: Value, parts: &[&str]| {
-        let option = pointer.trim_start_matches('/').replace('/', ".");
-        let option = format!("`{option}`");
-        let parts = [&[option.as_str()], parts].concat();
-        let case = named(name).set(pointer, value);
-        let message = configure_with(case.options())
-            .map(|_| ())
-            .unwrap_err()
-            .to_string();
-        for part in parts {
-            assert!(message.contains(part), "`{part}` is not in: {message}");
-        }
-    };
-    refused(
-        "sn_maglap",
-        "/model/with_pre_gnn",
-        json!(true),
-        &["not supported"],
-    );
-    refused("sn_maglap", "/model/activation", json!("swish"), &["swish"]);
-    refused("sn_maglap", "/model/global_readout", json!("max"), &["max"]);
-    refused("sn_maglap", "/model/global_readout", json!(2), &["2"]);
-    refused("sn_maglap", "/model/d_model", json!(31), &["at least 32"]);
-    refused("sn_maglap", "/model/d_model", json!("wide"), &["wide"]);
-    refused("sn_maglap", "/model/num_layers", json!(0), &["at least 1"]);
-    refused(
-        "sn_maglap",
-        "/model/attention_config/num_head",
-        json!(2),
-        &["num_heads"],
-    );
-    refused(
-        "sn_maglap",
-        "/model/attention_config/num_heads",
-        json!(0),
-        &["at least 1"],
-    );
-    refused(
-        "sn_maglap",
-        "/model/attention_config/dense_widening_factor",
-        json!(-4),
-        &["-4"],
-    );
-    refused(
-        "sn_maglap",
-        "/model/posenc_config/posenc_type",
-        json!("rope"),
-        &["rope"],
-    );
-    refused(
-        "sn_maglap",
-        "/model/posenc_config/maglap_q",
-        json!(-0.1),
-        &["-0.1"],
-    );
-    refused(
-        "sn_maglap",
-        "/model/posenc_config/maglap_r",
-        json!(1),
-        &["did you mean"],
-    );
-    refused(
-        "sn_rw",
-        "/model/posenc_config/ppr_restart_probability",
-        json!(1.5),
-        &["1.5"],
-    );
-    refused("sn_maglap", "/dataset/name", json!(""), &["missing"]);
-    refused(
-        "sn_maglap",
-        "/dataset/num_nodeattributes",
-        json!(null),
-        &["encoder needs it"],
-    );
-    refused(
-        "sn_maglap",
-        "/dataset/num_nodeattributes",
-        json!(-1),
-        &["-1"],
-    );
-    refused("sn_maglap", "/dataset/num_classes", json!(1u64 << 40), &[]);
-    refused(
-        "sn_maglap",
-        "/dataset/colour",
-        json!(1),
-        &["unknown option"],
-    );
-    refused(
-        "code2_sat_rw",
-        "/model/gnn_config/se",
-        json!("k-subtree"),
-        &["k-subtree"],
-    );
-    refused(
-        "code2_sat_rw",
-        "/model/gnn_config/gnn_type",
-        json!("gat"),
-        &["gat"],
-    );
-    refused(
-        "code2_seq_gcn",
-        "/model/gnn_config/use_edge_attr",
-        json!(false),
-        &["edge features"],
-    );
-    refused(
-        "adj_magnet",
-        "/model/global_readout",
-        json!("cls"),
-        &["MagNet"],
-    );
-    refused(
-        "adj_magnet",
-        "/model/gnn_config/k_hop",
-        json!(0),
-        &["at least 1"],
-    );
-    let relative = "/model/posenc_config/relative_positional_encodings";
-    refused(
-        "sn_gnn_undirected_maglap",
-        relative,
-        json!(true),
-        &["attention"],
-    );
-    refused("sn_lap", relative, json!(true), &["complex"]);
-    let used = "/eigendecomposition";
-    let case = named("sn_maglap").set(used, json!({"k": 25, "q": 0.25, "q_absolute": true}));
-    let message = configure_with(case.options())
-        .map(|_| ())
-        .unwrap_err()
-        .to_string();
-    assert!(
-        message.contains("`eigendecomposition.q_absolute`"),
-        "{message}"
-    );
-    let case = named("sn_maglap").set(used, json!({"k": 25, "q": 0.25, "q_absolute": false}));
-    assert_eq!(case.config(), named("sn_maglap").config());
-}
-
-/// Every option that shapes a model shows in the configuration.
-#[test]
-fn options_change_the_configuration() {
-    let changes = |name: &str, pointer: &str, value: Value| {
-        let changed = named(name).set(pointer, value).config();
-        assert_ne!(changed, named(name).config(), "{pointer}");
-        changed
-    };
-    let same = |name: &str, pointer: &str, value: Value| {
-        let changed = named(name).set(pointer, value).config();
-        assert_eq!(changed, named(name).config(), "{pointer}");
-    };
-    for (pointer, value) in [
-        ("/model/activation", json!("relu")),
-        ("/model/d_model", json!(96)),
-        ("/model/deg_sensitive_residual", json!(false)),
-        ("/model/global_readout", json!("mean")),
-        ("/model/global_readout", json!(1)),
-        ("/model/global_readout", json!("1")),
-        ("/model/num_layers", json!(7)),
-        ("/model/model_type", json!("gnn")),
-        ("/model/attention_config/dense_widening_factor", json!(2)),
-        ("/model/attention_config/num_heads", json!(2)),
-        ("/model/attention_config/pre_norm", json!(true)),
-        (
-            "/model/attention_config/re_im_separate_projection",
-            json!(true),
-        ),
-        ("/model/attention_config/with_bias", json!(false)),
-        ("/model/gnn_config/bidirectional", json!(false)),
-        ("/model/gnn_config/concat", json!(false)),
-        ("/model/gnn_config/gnn_type", json!("gcn")),
-        ("/model/gnn_config/k_hop", json!(2)),
-        ("/model/gnn_config/k_hop", json!(0)),
-        ("/model/gnn_config/mlp_layers", json!(2)),
-        ("/model/gnn_config/residual", json!(false)),
-        ("/model/gnn_config/se", json!("")),
-        ("/model/gnn_config/tightening_factor", json!(4)),
-        ("/model/gnn_config/use_edge_attr", json!(false)),
-        ("/model/posenc_config/concatenate_eigenvalues", json!(false)),
-        ("/model/posenc_config/excl_k_eigenvectors", json!(1)),
-        ("/model/posenc_config/exclude_canonical", json!(true)),
-        ("/model/posenc_config/maglap_l2_norm", json!(false)),
-        ("/model/posenc_config/maglap_norm_comps_sep", json!(true)),
-        ("/model/posenc_config/maglap_q", json!(0.2)),
-        ("/model/posenc_config/maglap_q_absolute", json!(true)),
-        ("/model/posenc_config/maglap_sign_rotate", json!(true)),
-        ("/model/posenc_config/maglap_symmetric_norm", json!(false)),
-        ("/model/posenc_config/maglap_transformer", json!(false)),
-        ("/model/posenc_config/maglap_use_gnn", json!(false)),
-        ("/model/posenc_config/maglap_use_signnet", json!(false)),
-        ("/model/posenc_config/maglap_net_type", json!("naive")),
-        ("/model/posenc_config/posenc_type", json!("")),
-        ("/model/posenc_config/posenc_type", json!("svd")),
-        ("/model/posenc_config/posenc_type", json!("ppr")),
-        ("/model/posenc_config/posenc_type", json!("rw")),
-        (
-            "/model/posenc_config/relative_positional_encodings",
-            json!(true),
-        ),
-        ("/model/posenc_config/top_k_eigenvectors", json!(10)),
-        ("/dataset/ast_depth", json!(30)),
-        ("/dataset/edge_ast_types", json!(50)),
-        ("/dataset/edge_df_types", json!(13)),
-        ("/dataset/num_classes", json!(41)),
-        ("/dataset/num_classes", json!(-1)),
-        ("/dataset/num_nodeattributes", json!(151)),
-        ("/dataset/num_nodetypes", json!(92)),
-        ("/dataset/sequence_length", json!(6)),
-        ("/dataset/sequence_length", json!(0)),
-        ("/dataset/name", json!("ogbg-code2")),
-        ("/dataset/name", json!("sn")),
-        ("/dataset/name", json!("dist")),
-    ] {
-        changes("code2_sat_maglap", pointer, value);
-    }
-    for (pointer, value) in [
-        ("/model/attention_config/dropout_p", json!(0.9)),
-        ("/model/attention_config/with_attn_dropout", json!(true)),
-        ("/model/encoder_config/attribute_dropout", json!(0.9)),
-        ("/model/posenc_config/maglap_dropout_p", json!(0.9)),
-        ("/model/posenc_config/random_walk_steps", json!(9)),
-        (
-            "/model/loss_kwargs/only_punish_first_end_of_sequence_token",
-            json!(true),
-        ),
-        ("/dataset/num_train_samples", json!(9)),
-        ("/dataset/path", json!("elsewhere")),
-        ("/training", json!({"batch_size": 9})),
-    ] {
-        same("code2_sat_maglap", pointer, value);
-    }
-    for (pointer, value) in [
-        ("/model/posenc_config/do_also_reverse", json!(false)),
-        ("/model/posenc_config/ppr_restart_probability", json!(0.1)),
-        ("/model/posenc_config/ppr_restart_probability", json!(0)),
-        ("/model/posenc_config/random_walk_steps", json!(5)),
-        (
-            "/model/posenc_config/relative_positional_encodings",
-            json!(true),
-        ),
-    ] {
-        changes("sn_rw", pointer, value);
-    }
-    changes("adj_magnet", "/model/gnn_config/k_hop", json!(2));
-    changes("adj_magnet", "/model/posenc_config/maglap_q", json!(0.2));
-    changes(
-        "adj_magnet",
-        "/model/posenc_config/maglap_q_absolute",
-        json!(false),
-    );
-    changes(
-        "sn_sinusoidal",
-        "/model/posenc_config/exclude_canonical",
-        json!(true),
-    );
-    changes("sn_sinusoidal", "/model/batch_norm", json!(true));
-    changes(
-        "dist_maglap",
-        "/model/posenc_config/exclude_canonical",
-        json!(false),
-    );
-    // Eigenvectors computed on the way to the model have unit length.
-    same(
-        "sn_maglap",
-        "/model/posenc_config/maglap_l2_norm",
-        json!(false),
-    );
-    // Half as wide where the layers do not add up the states of edges.
-    let edges = |config: &DigraphConfig| match &config.input {
-        DigraphInputConfig::Features { edge_dim, .. } => *edge_dim,
-        other => panic!("{other:?}"),
-    };
-    assert_eq!(edges(&named("code2_seq_gcn").config()), Some(24));
-    let residual = named("code2_seq_gcn").set("/model/gnn_config/residual", json!(true));
-    assert_eq!(edges(&residual.config()), None);
-    let absent = named("code2_seq_gcn").without("/model/gnn_config/residual");
-    assert_eq!(edges(&absent.config()), Some(24));
-    let structure = transformer(&absent.config()).structure.clone().unwrap();
-    assert!(structure.residual);
-}
-
-#[test]
-fn absent_options_have_the_official_defaults() {
-    let bare = json!({
-        "dataset": {"name": "ogbg-code2", "num_nodetypes": 98, "num_nodeattributes": 10030,
-            "ast_depth": 20, "num_classes": 5002, "sequence_length": 5},
-    });
-    let stated = json!({
-        "dataset": bare["dataset"],
-        "model": {
-            "model_type": "sat", "num_layers": 4, "d_model": 256, "activation": "relu",
-            "batch_norm": false, "deg_sensitive_residual": true, "global_readout": "mean",
-            "attention_config": {"num_heads": 4, "dense_widening_factor": 4, "with_bias": false,
-                "pre_norm": false, "re_im_separate_projection": false},
-            "gnn_config": {"se": "gnn", "gnn_type": "gcn", "use_edge_attr": true, "k_hop": 2,
-                "tightening_factor": 1, "concat": false, "bidirectional": true},
-            "posenc_config": {"posenc_type": null, "exclude_canonical": false},
-        },
-    });
-    let config = |options: &Value| {
-        let options = Options::from_value(options.clone(), "config.json");
-        configure_with(options).unwrap().config
-    };
-    assert_eq!(config(&bare).model, config(&stated).model);
 }
