@@ -107,6 +107,7 @@ fn main() -> Result<()> {
         graphs.len(),
         answers.len()
     );
+    ensure!(questions > 0, "no pair has an answer");
     for (answer, count) in &counts {
         println!(
             "{answer:>4} {:>7.2} %",

@@ -83,6 +83,7 @@ fn main() -> Result<()> {
         Some(path) => read(path)?,
         None => drawn(&args)?,
     };
+    ensure!(!graphs.is_empty(), "there are no graphs");
     let predictor = predictor(&args.model)?;
     let predicted = predict(&predictor, &graphs)?;
 

@@ -45,11 +45,8 @@ impl NumpyRandom {
         items
     }
 
-    /// True with `probability`, as `binomial(1, probability)`. A probability of 0 draws nothing.
+    /// True with `probability`, as `binomial(1, probability)`.
     pub(super) fn chance(&mut self, probability: f64) -> bool {
-        if probability == 0.0 {
-            return false;
-        }
         // numpy inverts the distribution of the rarer outcome.
         match probability <= 0.5 {
             true => unit(&mut self.0) > 1.0 - probability,
