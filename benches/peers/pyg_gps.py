@@ -8,7 +8,8 @@ Reads one JSON object from standard input:
      "conv": "gine" | "gated", "attention": "multihead" | "performer",
      "size": 20}                                           (rwse: steps, lap_pe: eigenvectors)
 
-and writes one: {"milliseconds_min": ..., "milliseconds_median": ..., "peer": "..."}.
+and writes one: {"milliseconds_min": ..., "milliseconds_median": ..., "peer": "..."}, or null for a task that it does not
+know.
 
 `gps` is a stack of `torch_geometric.nn.GPSConv` on node and edge states of the given width, with sum pooling and the
 three-layer head of GraphGPS, on random weights; graphs are batched before the clock starts. The encodings are PyG's
@@ -85,6 +86,8 @@ def step(spec):
 
 def main():
     spec = json.load(sys.stdin)
+    if spec["task"] not in ("gps", "rwse", "lap_pe"):
+        return json.dump(None, sys.stdout)
     torch.manual_seed(0)
     torch.set_num_threads(spec["threads"])
     times = []

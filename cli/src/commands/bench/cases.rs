@@ -1,14 +1,20 @@
 //! What is timed: the models of the papers' benchmarks and their encodings.
 
-use candle_graph::encodings::{EigvecNorm, EncodingRecipe, LapPe, Rotational, Rrwp, Rwse};
+use candle_graph::encodings::{
+    EigvecNorm, EncodingRecipe, LapPe, Magnetic, Rotational, Rrwp, Rwse,
+};
 use candle_graph::nn::{
     AttentionConfig, EigenvectorSet, FeatureEncoderConfig, FeatureMapConfig, HeadConfig,
-    KernelEncoder, LapPeEncoderConfig, MessagePassingConfig, NodeEncoderConfig, Pooling,
+    KernelEncoder, LapPeEncoderConfig, MagLapNetConfig, MessagePassingConfig, NodeEncoderConfig, Pooling,
     PositionalEncoderConfig, RotaryConfig, RotationalFeaturesConfig,
 };
 use candle_graph::ops::Activation;
-use candle_graph::spectral::LaplacianNorm;
+use candle_graph::spectral::{LaplacianNorm, Potential};
 use candle_graph_models::ModelConfig;
+use candle_graph_models::digraph::{
+    DigraphConfig, DigraphEncoderConfig, DigraphHeadConfig, DigraphInputConfig,
+    DirectedPositionalConfig, Readout, TransformerEncoderConfig,
+};
 use candle_graph_models::gps::{GpsConfig, GpsNorm};
 use candle_graph_models::grit::{GritAttentionConfig, GritConfig};
 use candle_graph_models::sections::{InputConfig, OutputConfig};
@@ -97,6 +103,20 @@ pub(super) fn all() -> Vec<Case> {
             &[1_000_000],
         ),
     ];
+    let comparators: Vec<usize> = (0..48).map(|i| 27 + i).collect();
+    cases.push(forward(
+        "digraph-sorting forward, batch 48",
+        &digraph_sorting(),
+        &comparators,
+    ));
+    for (name, sizes) in [
+        ("magnetic 25 of 64 nodes", [64].as_slice()),
+        ("magnetic 25 of 256 nodes", &[256]),
+        ("magnetic 25 of 1024 nodes", &[1024]),
+        ("magnetic 25, 48 small graphs", &comparators),
+    ] {
+        cases.push(encode(name, EncodingRecipe::Magnetic(magnetic()), sizes));
+    }
     let malnet = WireBenchmark::all().find(|benchmark| {
         benchmark.dataset() == WireDataset::MalNetTiny
             && benchmark.attention() == WireAttention::Performer
@@ -120,6 +140,57 @@ fn lap_pe(frequencies: usize) -> LapPe {
         laplacian_norm: LaplacianNorm::None,
         eigvec_norm: EigvecNorm::L2,
     }
+}
+
+fn magnetic() -> Magnetic {
+    Magnetic {
+        k: 25,
+        excluded: 0,
+        q: Potential::Relative(0.25),
+        symmetric_norm: true,
+        sign_rotate: true,
+        root: None,
+        l2_norm: true,
+        separate_parts: false,
+    }
+}
+
+/// The transformer of "Transformers Meet Directed Graphs" for sorting networks, as in the authors'
+/// presets: 4 layers of width 256 with MagLapNet.
+fn digraph_sorting() -> ModelConfig {
+    ModelConfig::Digraph(DigraphConfig {
+        hidden_dim: 256,
+        input: DigraphInputConfig::Comparators {
+            timescale: 26,
+            order: false,
+        },
+        positional: Some(DirectedPositionalConfig::Magnetic {
+            eigenvectors: magnetic(),
+            network: MagLapNetConfig::Elementwise {
+                element_dim: 8,
+                message_passing: false,
+                sign_invariant: false,
+                eigenvalues: true,
+                attention_heads: Some(4),
+            },
+            relative: false,
+        }),
+        encoder: DigraphEncoderConfig::Transformer(TransformerEncoderConfig {
+            layers: 4,
+            heads: 4,
+            feed_forward_dim: 1024,
+            bias: true,
+            separate_imaginary: false,
+            structure: None,
+            degree_scaled_residual: false,
+            norm_first: false,
+            batch_norm: false,
+        }),
+        activation: Activation::GeluTanh,
+        readout: Readout::Token,
+        output_dim: 2,
+        head: DigraphHeadConfig::Graph { positions: 1 },
+    })
 }
 
 fn lap_pe_encoder(dim: usize) -> PositionalEncoderConfig {

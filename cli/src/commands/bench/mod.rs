@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use candle_graph::encodings::{EncodingPlan, EncodingRecipe, GraphEncoding, Rotational};
 use candle_graph::graph::{Graph, InputSchema};
 use candle_graph::ops::force_reference;
-use candle_graph_models::{Predictor, Want};
+use candle_graph_models::{ModelConfig, Predictor, Want};
 use serde::Serialize;
 
 use crate::args::BenchArgs;
@@ -117,12 +117,23 @@ fn table(all: &[Figures], with_peer: bool) -> String {
     text
 }
 
+/// Edges that leave a node: a comparator has two wires.
+const COMPARATOR_DEGREE: usize = 2;
+/// The same of the random graphs that encodings are timed on.
+const DIGRAPH_DEGREE: usize = 5;
+
 /// Times one case; gives its graphs too.
 fn time(case: &Case, args: &BenchArgs) -> Result<(Vec<Graph>, Figures)> {
     match &case.work {
         Work::Forward(config) => {
             let predictor = random::model(config)?;
-            let mut graphs = random::graphs(&config.input_schema(), &case.sizes)?;
+            let schema = config.input_schema();
+            let mut graphs = match config.as_ref() {
+                ModelConfig::Digraph(_) => {
+                    random::digraphs(&schema, &case.sizes, COMPARATOR_DEGREE)?
+                }
+                _ => random::graphs(&schema, &case.sizes)?,
+            };
             let plan = predictor.model().encoding_plan();
             for recipe in plan.recipes() {
                 if let EncodingRecipe::Rotational(Rotational::Given { dim }) = recipe {
@@ -137,7 +148,13 @@ fn time(case: &Case, args: &BenchArgs) -> Result<(Vec<Graph>, Figures)> {
         }
         Work::Encode(recipe) => {
             let plan = EncodingPlan::new(vec![recipe.clone()])?;
-            let graphs = random::graphs(&InputSchema::default(), &case.sizes)?;
+            let schema = InputSchema::default();
+            let graphs = match recipe {
+                EncodingRecipe::Magnetic(_) | EncodingRecipe::DirectedWalk(_) => {
+                    random::digraphs(&schema, &case.sizes, DIGRAPH_DEGREE)?
+                }
+                _ => random::graphs(&schema, &case.sizes)?,
+            };
             let figures = measure(case.name, &graphs, args, || {
                 plan.compute_all(&graphs, 0)?;
                 Ok(())

@@ -4,10 +4,14 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
-use candle_graph::encodings::EncodingRecipe;
+use candle_graph::encodings::{EncodingRecipe, Magnetic};
 use candle_graph::graph::Graph;
 use candle_graph::nn::{AttentionConfig, MessagePassingConfig};
+use candle_graph::spectral::Potential;
 use candle_graph_models::ModelConfig;
+use candle_graph_models::digraph::{
+    DigraphConfig, DigraphEncoderConfig, DirectedPositionalConfig,
+};
 use candle_graph_models::gps::GpsConfig;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -44,8 +48,8 @@ impl PeerTimes {
     }
 }
 
-/// Gives the case to `command` on its standard input and reads its times; `None` for work that
-/// peers do not know.
+/// Gives the case to `command` on its standard input and reads its times; `None` for work that no
+/// peer knows, and for what this one answers `null` to.
 ///
 /// # Errors
 /// The command cannot be run, fails, or prints something else.
@@ -85,9 +89,7 @@ pub(super) fn time(
     }
     let text = String::from_utf8_lossy(&output.stdout);
     let times = serde_json::from_str(&text);
-    Ok(Some(times.with_context(|| {
-        format!("`{command}` printed {text:?}")
-    })?))
+    times.with_context(|| format!("`{command}` printed {text:?}"))
 }
 
 fn graph(graph: &Graph) -> Value {
@@ -99,6 +101,7 @@ fn task(work: &Work) -> Option<Value> {
     match work {
         Work::Forward(config) => match config.as_ref() {
             ModelConfig::Gps(config) => gps(config),
+            ModelConfig::Digraph(config) => digraph(config),
             _ => None,
         },
         Work::Encode(EncodingRecipe::Rwse(rwse)) => {
@@ -107,8 +110,41 @@ fn task(work: &Work) -> Option<Value> {
         Work::Encode(EncodingRecipe::LapPe(lap_pe)) => {
             Some(json!({"task": "lap_pe", "size": lap_pe.frequencies}))
         }
+        Work::Encode(EncodingRecipe::Magnetic(magnetic)) => magnetic_task(magnetic),
         Work::Encode(_) => None,
     }
+}
+
+/// What the authors' routine takes.
+fn magnetic_task(magnetic: &Magnetic) -> Option<Value> {
+    Some(json!({
+        "task": "magnetic",
+        "size": magnetic.k,
+        "q": magnetic.q.value(),
+        "q_absolute": matches!(magnetic.q, Potential::Absolute(_)),
+        "symmetric_norm": magnetic.symmetric_norm,
+    }))
+}
+
+/// A transformer of sorting networks.
+fn digraph(config: &DigraphConfig) -> Option<Value> {
+    let DigraphEncoderConfig::Transformer(encoder) = &config.encoder else {
+        return None;
+    };
+    let DirectedPositionalConfig::Magnetic { eigenvectors, .. } = config.positional.as_ref()?
+    else {
+        return None;
+    };
+    let mut task = magnetic_task(eigenvectors)?;
+    for (key, value) in [
+        ("task", json!("digraph")),
+        ("layers", json!(encoder.layers)),
+        ("channels", json!(config.hidden_dim)),
+        ("heads", json!(encoder.heads)),
+    ] {
+        task[key] = value;
+    }
+    Some(task)
 }
 
 fn gps(config: &GpsConfig) -> Option<Value> {

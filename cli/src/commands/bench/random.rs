@@ -40,6 +40,33 @@ pub(super) fn graphs(schema: &InputSchema, sizes: &[usize]) -> Result<Vec<Graph>
         .collect()
 }
 
+/// A graph a size with `degree` directed edges a node to nodes drawn at random, and the features
+/// that `schema` asks for.
+pub(super) fn digraphs(
+    schema: &InputSchema,
+    sizes: &[usize],
+    degree: usize,
+) -> Result<Vec<Graph>> {
+    let mut random = Random(13);
+    sizes
+        .iter()
+        .map(|&n| {
+            let sources = (0..n as i64).flat_map(|node| std::iter::repeat_n(node, degree));
+            let edges: Vec<[i64; 2]> = sources
+                .map(|source| [source, random.below(n as u64) as i64])
+                .filter(|[source, target]| source != target)
+                .collect();
+            let nodes = features(&schema.node, n, &mut random);
+            let attributes = features(&schema.edge, edges.len(), &mut random);
+            Ok(Graph::builder(n)
+                .edges(edges)
+                .node_features(nodes)
+                .edge_features(attributes)
+                .build()?)
+        })
+        .collect()
+}
+
 /// The same graphs with `dim` coordinates a node.
 pub(super) fn with_coordinates(graphs: Vec<Graph>, dim: usize) -> Result<Vec<Graph>> {
     let mut random = Random(11);

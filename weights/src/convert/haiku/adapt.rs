@@ -15,7 +15,7 @@ pub(super) fn shared_steps(model: &DigraphConfig) -> usize {
         _ => None,
     };
     messages
-        .filter(|config| config.kind == DirectedMessageKind::Convolution)
+        .filter(|config| config.messages == DirectedMessageKind::Convolution)
         .map_or(1, |config| config.steps)
 }
 

@@ -129,7 +129,7 @@ fn message_passing(options: &Options) -> Result<DirectedMessagePassingConfig> {
         ));
     }
     Ok(DirectedMessagePassingConfig {
-        kind,
+        messages: kind,
         steps: options.layers("model.gnn_config.k_hop", 2)?,
         mlp_layers: match kind {
             DirectedMessageKind::Convolution => 1,
