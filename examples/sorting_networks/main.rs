@@ -8,9 +8,11 @@
 //! cargo run --release --example sorting_networks -- --graphs networks.jsonl
 //! ```
 //!
-//! Networks are drawn from a seed, each as it is, without its last comparator, and in the opposite
-//! order. A file holds graphs as `candle-graph generate sorting-networks` writes them. Batcher's
-//! odd–even mergesort, which the model never saw, comes last.
+//! Without options the networks are those on which the shipped model was tested when it had been
+//! trained: number k is drawn from the seed 950000 + k, and taken as it is, without its last
+//! comparator, and in the opposite order. A file holds graphs as `candle-graph generate
+//! sorting-networks` writes them. Batcher's odd–even mergesort comes last: it is much shorter than
+//! the random networks that the model has seen.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -29,14 +31,14 @@ struct Args {
     /// Graphs of networks, one JSON record a line, instead of new ones.
     #[arg(long, conflicts_with_all = ["networks", "seed"])]
     graphs: Option<PathBuf>,
-    /// Numbers of wires; Batcher's networks have them too.
+    /// Numbers of wires, which take turns; Batcher's networks have them too.
     #[arg(long, value_delimiter = ',', default_value = "7,8,9")]
     wires: Vec<usize>,
     /// Networks of every number of wires, three graphs each.
     #[arg(long, default_value_t = 50)]
     networks: usize,
-    /// What they are drawn from.
-    #[arg(long, default_value_t = 1)]
+    /// What the first one is drawn from; every other one has the next seed.
+    #[arg(long, default_value_t = 950_000)]
     seed: u64,
     /// Name of a shipped model, or a checkpoint folder.
     #[arg(long, default_value = "digraph-sorting")]
@@ -143,13 +145,13 @@ fn main() -> Result<()> {
 /// New networks, all kinds, of every number of wires.
 fn drawn(args: &Args) -> Result<Vec<Graph>> {
     let mut graphs = Vec::new();
-    for &wires in &args.wires {
+    let wires = (0..args.networks).flat_map(|_| &args.wires);
+    for (seed, &wires) in (args.seed..).zip(wires) {
         let task = SortingNetworks {
             wires: wires..=wires,
             kinds: NetworkKind::ALL.to_vec(),
         };
-        let count = args.networks.saturating_mul(task.kinds.len());
-        for graph in task.graphs(args.seed)?.take(count) {
+        for graph in task.graphs(seed)?.take(task.kinds.len()) {
             graphs.push(graph?);
         }
     }
