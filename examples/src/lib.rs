@@ -1,6 +1,7 @@
 //! What several example programs need: where the repository keeps its models and sample data, the
-//! comparison with recorded cases, and the evaluation of synthetic tasks.
+//! comparison with recorded cases, the evaluation of synthetic tasks, and the names of functions.
 
+pub mod code2;
 pub mod parity;
 pub mod synthetic;
 

@@ -13,6 +13,7 @@
 //! | [`checkpoint`] | a folder with configuration and weights, into a model |
 //! | [`strict`] | tensors into a model, all differences in one error |
 //! | [`convert`] | declared tables from official tensor names to ours |
+//! | [`sub_tokens`] | the words that the classes of a name prediction model stand for |
 //! | [`atomic_file`] | files that appear complete or not at all |
 
 pub mod atomic_file;
@@ -29,6 +30,7 @@ pub mod sharded;
 pub mod state_dict;
 pub mod strict;
 mod strided;
+pub mod sub_tokens;
 pub mod torch;
 
 pub use checkpoint::{Checkpoint, CheckpointConfig, load_model};
@@ -38,3 +40,4 @@ pub use safetensors_file::{read_safetensors, write_safetensors};
 pub use sharded::{read_sharded, read_weights};
 pub use state_dict::{ElementType, StateDict, TensorData};
 pub use strict::load_strict;
+pub use sub_tokens::SubTokens;

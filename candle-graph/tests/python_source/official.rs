@@ -108,6 +108,25 @@ fn nodes_are_numbered_as_by_the_official_code() {
     }
 }
 
+/// One function for every kind of syntax, beyond the 21: patterns, groups of exceptions, f-strings,
+/// literals, parameters, loops that are left through `finally`.
+#[test]
+fn every_kind_of_syntax_gives_the_official_graph() {
+    let record = fixture("syntax");
+    let functions = record["functions"].as_array().unwrap();
+    assert!(functions.len() > 60);
+    for function in functions {
+        let source = function["source"].as_str().unwrap();
+        let ours = PythonFunction::parse(source).unwrap();
+        assert_eq!(ours.name(), function["function_name"].as_str().unwrap());
+        let (nodes, mut edges) = listing(ours.graph());
+        edges.sort();
+        let ours = serde_json::json!({ "nodes": nodes, "edges": edges });
+        assert_eq!(ours["nodes"], function["nodes"], "{source}");
+        assert_eq!(ours["edges"], function["edges"], "{source}");
+    }
+}
+
 /// The comparison above can fail: one changed edge, edge type, node type or attribute is seen.
 #[test]
 fn damaged_graphs_are_told_apart() {
