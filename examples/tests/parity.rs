@@ -41,14 +41,15 @@ fn failures(cases: &[PathBuf]) -> Vec<String> {
 
 fn fixtures() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let folders = ["gps", "wire"].map(|family| root.join("../weights/tests/fixtures").join(family));
+    let folders = ["gps", "wire", "digraph"]
+        .map(|family| root.join("../weights/tests/fixtures").join(family));
     folders.iter().flat_map(|folder| cases(folder)).collect()
 }
 
 #[test]
 fn recorded_cases_of_the_repository_agree() {
     let cases = fixtures();
-    assert_eq!(cases.len(), 27 + 4);
+    assert_eq!(cases.len(), 27 + 4 + 4);
     assert_eq!(failures(&cases), [""; 0]);
 }
 

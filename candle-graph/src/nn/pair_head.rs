@@ -131,3 +131,99 @@ fn softplus(x: &Tensor) -> Result<Tensor> {
     let rest = (x.abs()?.neg()?.exp()? + 1.0)?.log()?;
     x.relu()? + rest
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use candle_core::{DType, Device};
+
+    use super::*;
+    use crate::graph::{Graph, GraphBatch, InputSchema};
+    use crate::ops::test_data::{assert_close, randn};
+
+    const SIZES: PairHeadSizes = PairHeadSizes {
+        nodes: 3,
+        graphs: 4,
+        hidden: 5,
+        outputs: 2,
+    };
+
+    fn weights() -> HashMap<String, Tensor> {
+        let shapes: [(&str, &[usize]); 10] = [
+            ("layers.0.weight", &[5, 10]),
+            ("layers.0.bias", &[5]),
+            ("layers.1.weight", &[5, 5]),
+            ("layers.1.bias", &[5]),
+            ("norms.0.weight", &[5]),
+            ("norms.0.bias", &[5]),
+            ("norms.1.weight", &[5]),
+            ("norms.1.bias", &[5]),
+            ("output.weight", &[2, 5]),
+            ("output.bias", &[2]),
+        ];
+        let random = |(name, shape): &(&str, &[usize])| (name.to_string(), randn(shape, 0.7));
+        shapes.iter().map(random).collect()
+    }
+
+    #[test]
+    fn maps_of_nodes_and_graphs_are_the_map_of_all_three_side_by_side() {
+        let tensors = weights();
+        let pairs = [vec![[0i64, 1], [2, 2]], vec![], vec![[0, 0]]];
+        let graphs = pairs.clone().map(|pairs| {
+            let builder = Graph::builder(3).edge_label_index(pairs);
+            builder.build().unwrap()
+        });
+        let batch = GraphBatch::new(&graphs, &InputSchema::default(), 0, &Device::Cpu).unwrap();
+        let pairs = batch.edge_label_index().unwrap();
+        let (nodes, of_graphs) = (randn(&[9, 3], 1.0), randn(&[3, 4], 1.0));
+        let beside = |source: usize, target: usize, graph: usize| {
+            let row = |t: &Tensor, at: usize| t.narrow(0, at, 1).unwrap();
+            let parts = [
+                row(&nodes, source),
+                row(&nodes, target),
+                row(&of_graphs, graph),
+            ];
+            Tensor::cat(&parts, 1).unwrap()
+        };
+        let inputs = [beside(0, 1, 0), beside(2, 2, 0), beside(6, 6, 2)];
+        let inputs = Tensor::cat(&inputs, 0).unwrap();
+        let map = |x: &Tensor, name: &str| {
+            let part = |part: &str| tensors[&format!("{name}.{part}")].clone();
+            let weights = LinearWeights::new(part("weight"), Some(part("bias"))).unwrap();
+            ops::linear(x, &weights, Activation::Identity).unwrap()
+        };
+        let norm = |x: &Tensor, name: &str| {
+            let norm = LayerNorm {
+                weight: tensors[&format!("{name}.weight")].clone(),
+                bias: tensors[&format!("{name}.bias")].clone(),
+                eps: NORM_EPS,
+            };
+            Activation::Gelu.forward(&norm.forward(x).unwrap()).unwrap()
+        };
+        let states = norm(&map(&inputs, "layers.0"), "norms.0");
+        let scores = map(&norm(&map(&states, "layers.1"), "norms.1"), "output");
+        for softplus in [false, true] {
+            let vb = VarBuilder::from_tensors(tensors.clone(), DType::F32, &Device::Cpu);
+            let head = PairHead::new(SIZES, Activation::Gelu, softplus, vb).unwrap();
+            let found = head
+                .forward(&nodes, &of_graphs, batch.node_ptr(), pairs)
+                .unwrap();
+            let expected = match softplus {
+                true => (scores.exp().unwrap() + 1.0).unwrap().log().unwrap(),
+                false => scores.clone(),
+            };
+            assert_close(&found, &expected, 3e-6);
+        }
+    }
+
+    #[test]
+    fn softplus_neither_overflows_nor_vanishes() {
+        let x = Tensor::new(&[-100f32, -1.0, 0.0, 1.0, 100.0], &Device::Cpu).unwrap();
+        let found = softplus(&x).unwrap().to_vec1::<f32>().unwrap();
+        let expected = [0.0, 0.313_261_7, std::f32::consts::LN_2, 1.313_261_7, 100.0];
+        for (found, expected) in found.iter().zip(expected) {
+            assert!((found - expected).abs() < 1e-6, "{found} {expected}");
+        }
+    }
+}

@@ -184,7 +184,8 @@ pub enum DigraphHeadConfig {
         positions: usize,
     },
     /// A perceptron on the states of two nodes and the readout, for every pair of
-    /// `edge_label_index`.
+    /// `edge_label_index`. Mind the direction of official distance models: they were trained with
+    /// the distance *to* the first node of a pair *from* the second.
     Pairs {
         /// Whether the values are made positive by softplus, as distances are.
         softplus: bool,

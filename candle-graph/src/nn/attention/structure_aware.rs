@@ -174,3 +174,141 @@ fn stacked(maps: &[&LinearWeights]) -> Result<LinearWeights> {
     };
     LinearWeights::new(Tensor::cat(&weights, 0)?, bias)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use candle_core::{DType, Device};
+
+    use super::*;
+    use crate::ops::test_data::{assert_close, randn};
+
+    const CONFIG: StructureAwareAttentionConfig = StructureAwareAttentionConfig {
+        width: 6,
+        heads: 2,
+        head_dim: 2,
+        bias: true,
+        complex: false,
+        separate_imaginary: false,
+        pair_encoding: None,
+    };
+
+    fn layer(config: StructureAwareAttentionConfig) -> StructureAwareAttention {
+        let mut tensors = HashMap::new();
+        for name in ["query", "key", "value", "query_imaginary", "key_imaginary"] {
+            tensors.insert(format!("{name}.weight"), randn(&[4, 6], 0.6));
+            tensors.insert(format!("{name}.bias"), randn(&[4], 0.6));
+        }
+        tensors.insert("output.weight".to_string(), randn(&[6, 4], 0.6));
+        tensors.insert("output.bias".to_string(), randn(&[6], 0.6));
+        tensors.insert("pair_bias.weight".to_string(), randn(&[2, 3], 0.6));
+        tensors.insert("pair_bias.bias".to_string(), randn(&[2], 0.6));
+        let vb = VarBuilder::from_tensors(tensors, DType::F32, &Device::Cpu);
+        StructureAwareAttention::new(config, vb).unwrap()
+    }
+
+    fn values(t: &Tensor) -> Vec<Vec<f32>> {
+        t.to_vec2().unwrap()
+    }
+
+    /// `x·Wᵀ + b`.
+    fn map(x: &Tensor, map: &LinearWeights) -> Vec<Vec<f32>> {
+        values(&ops::linear(x, map, Activation::Identity).unwrap())
+    }
+
+    /// The definition, term by term, for one graph.
+    fn expected(
+        layer: &StructureAwareAttention,
+        x: &Tensor,
+        real: &Tensor,
+        imaginary: Option<&Tensor>,
+        pairs: Option<&Tensor>,
+    ) -> Tensor {
+        let n = x.dim(0).unwrap();
+        let qk = map(real, &layer.query_key);
+        let imaginary = imaginary.map(|states| map(states, layer.imaginary.as_ref().unwrap()));
+        let bias = pairs.map(|pairs| map(pairs, layer.pair_bias.as_ref().unwrap()));
+        let v = map(x, &layer.value);
+        let mut out = vec![0.0f32; n * 4];
+        for t in 0..n {
+            for head in 0..2 {
+                let mut weights = Vec::new();
+                for s in 0..n {
+                    let mut logit = 0.0;
+                    for c in 2 * head..2 * head + 2 {
+                        logit += qk[t][c] * qk[s][4 + c];
+                        if let Some(parts) = &imaginary {
+                            logit -= parts[t][c] * parts[s][4 + c];
+                        }
+                    }
+                    logit /= 2f32.sqrt();
+                    logit += bias.as_ref().map_or(0.0, |bias| bias[t * n + s][head]);
+                    weights.push(logit.exp());
+                }
+                let total: f32 = weights.iter().sum();
+                for c in 2 * head..2 * head + 2 {
+                    out[t * 4 + c] = (0..n).map(|s| weights[s] / total * v[s][c]).sum();
+                }
+            }
+        }
+        let out = Tensor::from_vec(out, (n, 4), &Device::Cpu).unwrap();
+        ops::linear(&out, &layer.output, Activation::Identity).unwrap()
+    }
+
+    #[test]
+    fn it_is_its_definition() {
+        let (x, real, imaginary) = (
+            randn(&[5, 6], 1.0),
+            randn(&[5, 6], 1.0),
+            randn(&[5, 6], 1.0),
+        );
+        let pairs = randn(&[25, 3], 1.0);
+        let node_ptr = Offsets::from_lengths([5], &Device::Cpu).unwrap();
+        for (complex, separate_imaginary, encoded) in [
+            (false, false, false),
+            (false, false, true),
+            (true, false, false),
+            (true, true, true),
+        ] {
+            let layer = layer(StructureAwareAttentionConfig {
+                complex,
+                separate_imaginary,
+                pair_encoding: encoded.then_some(3),
+                ..CONFIG
+            });
+            let imaginary = complex.then_some(&imaginary);
+            let pairs = encoded.then_some(&pairs);
+            for real in [None, Some(&real)] {
+                let of_query_key = QueryKeyStates { real, imaginary };
+                let found = layer.forward(&x, of_query_key, &node_ptr, pairs).unwrap();
+                let expected = expected(&layer, &x, real.unwrap_or(&x), imaginary, pairs);
+                assert_close(&found, &expected, 3e-6);
+            }
+        }
+    }
+
+    #[test]
+    fn parts_that_the_layer_was_not_made_for_are_refused() {
+        let x = randn(&[2, 6], 1.0);
+        let node_ptr = Offsets::from_lengths([2], &Device::Cpu).unwrap();
+        let run = |layer: &StructureAwareAttention, imaginary, pairs| {
+            let of_query_key = QueryKeyStates {
+                real: None,
+                imaginary,
+            };
+            layer.forward(&x, of_query_key, &node_ptr, pairs)
+        };
+        let plain = layer(CONFIG);
+        assert!(run(&plain, Some(&x), None).is_err());
+        assert!(run(&plain, None, Some(&randn(&[4, 3], 1.0))).is_err());
+        let complex = layer(StructureAwareAttentionConfig {
+            complex: true,
+            ..CONFIG
+        });
+        assert!(run(&complex, None, None).is_err());
+        let vb = VarBuilder::zeros(DType::F32, &Device::Cpu);
+        let none = StructureAwareAttentionConfig { heads: 0, ..CONFIG };
+        assert!(StructureAwareAttention::new(none, vb).is_err());
+    }
+}

@@ -5,8 +5,8 @@ use candle_graph::encodings::{
 };
 use candle_graph::nn::{
     AttentionConfig, EigenvectorSet, FeatureEncoderConfig, FeatureMapConfig, HeadConfig,
-    KernelEncoder, LapPeEncoderConfig, MagLapNetConfig, MessagePassingConfig, NodeEncoderConfig, Pooling,
-    PositionalEncoderConfig, RotaryConfig, RotationalFeaturesConfig,
+    KernelEncoder, LapPeEncoderConfig, MagLapNetConfig, MessagePassingConfig, NodeEncoderConfig,
+    Pooling, PositionalEncoderConfig, RotaryConfig, RotationalFeaturesConfig,
 };
 use candle_graph::ops::Activation;
 use candle_graph::spectral::{LaplacianNorm, Potential};

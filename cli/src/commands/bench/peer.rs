@@ -9,9 +9,7 @@ use candle_graph::graph::Graph;
 use candle_graph::nn::{AttentionConfig, MessagePassingConfig};
 use candle_graph::spectral::Potential;
 use candle_graph_models::ModelConfig;
-use candle_graph_models::digraph::{
-    DigraphConfig, DigraphEncoderConfig, DirectedPositionalConfig,
-};
+use candle_graph_models::digraph::{DigraphConfig, DigraphEncoderConfig, DirectedPositionalConfig};
 use candle_graph_models::gps::GpsConfig;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

@@ -42,11 +42,7 @@ pub(super) fn graphs(schema: &InputSchema, sizes: &[usize]) -> Result<Vec<Graph>
 
 /// A graph a size with `degree` directed edges a node to nodes drawn at random, and the features
 /// that `schema` asks for.
-pub(super) fn digraphs(
-    schema: &InputSchema,
-    sizes: &[usize],
-    degree: usize,
-) -> Result<Vec<Graph>> {
+pub(super) fn digraphs(schema: &InputSchema, sizes: &[usize], degree: usize) -> Result<Vec<Graph>> {
     let mut random = Random(13);
     sizes
         .iter()
