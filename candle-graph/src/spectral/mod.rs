@@ -21,6 +21,7 @@ mod operator;
 mod random_features;
 mod subspace;
 mod subspace_iteration;
+mod tridiagonal;
 
 pub use dense::{MAX_DENSE_BYTES, Spectrum, check_dense, dense_bytes};
 pub use laplacian::{Laplacian, LaplacianNorm};

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::Spectrum;
 
 /// Eigenvalues that are closer than this count as one.
-const SAME_EIGENVALUE: f64 = 1e-6;
+pub(super) const SAME_EIGENVALUE: f64 = 1e-6;
 
 impl Spectrum {
     /// The largest entry by which `vectors`, one an eigenvalue from the smallest on, fail to span
@@ -72,7 +72,7 @@ fn projector<V: AsRef<[f64]>>(n: usize, vectors: &[V]) -> Vec<f64> {
 }
 
 /// The largest difference; infinite where one is not a number.
-fn worst(a: &[f64], b: &[f64]) -> f64 {
+pub(super) fn worst(a: &[f64], b: &[f64]) -> f64 {
     let off = a.iter().zip(b).map(|(a, b)| (a - b).abs());
     off.fold(0.0, |worst, d| match d.is_nan() {
         true => f64::INFINITY,

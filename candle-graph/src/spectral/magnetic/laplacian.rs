@@ -263,7 +263,7 @@ impl MagneticLaplacian {
     /// It takes more than [`MAX_DENSE_BYTES`](crate::spectral::MAX_DENSE_BYTES).
     pub fn to_dense(&self) -> Result<[Vec<f64>; 2]> {
         let n = self.num_nodes();
-        super::dense::check(n, n)?;
+        super::dense::check(n)?;
         let [mut real, mut imaginary] = [(); 2].map(|()| vec![0.0; n * n]);
         for (i, value) in self.diagonal.iter().enumerate() {
             real[i * n + i] = *value;

@@ -6,6 +6,7 @@ mod gauge;
 mod laplacian;
 mod potential;
 mod spectrum;
+mod subspace;
 
 pub use laplacian::{MagneticLaplacian, MagneticLaplacianBuilder};
 pub use potential::Potential;
