@@ -15,9 +15,14 @@ use super::operator::{LANES, LaplacianOperator};
 use super::{Lanes, Step, SymmetricOperator};
 use crate::ops::simd::vectorize;
 
-/// The shift, relative to the bound of the eigenvalues. The factorisation needs it for a matrix
-/// that is not singular; it must be small beside the eigenvalues sought.
-const SHIFT: f64 = 1e-12;
+/// The shift, relative to the bound of the eigenvalues, where the null space is known and left out.
+/// The factorisation needs it for a matrix that is not singular; it must be small beside the
+/// eigenvalues sought.
+pub(super) const SHIFT: f64 = 1e-12;
+
+/// The shift where the null space is not known: the inverse must not raise what is there so far
+/// above the rest that the rest drowns in rounding.
+pub(super) const SHIFT_BESIDE_NOTHING: f64 = 1e-6;
 
 /// The most entries that a factor may have for each one of the matrix. Measured: grids and surfaces
 /// in space stay below it and gain from the factor, solids and random graphs are far above it, and
@@ -42,11 +47,16 @@ pub(super) struct Inverse<'a> {
 }
 
 impl<'a> Inverse<'a> {
-    /// Factorises `operator`, whose null space is `kernel`. None where the factor would fill up too
-    /// much, or the factorisation fails: then there are other ways.
-    pub(super) fn new(operator: &LaplacianOperator, kernel: &'a Kernel) -> Option<Self> {
+    /// Factorises `operator`, whose null space is `kernel`, after adding `shift`, relative to the
+    /// bound of the eigenvalues. None where the factor would fill up too much, or the factorisation
+    /// fails: then there are other ways.
+    pub(super) fn new(
+        operator: &LaplacianOperator,
+        kernel: &'a Kernel,
+        shift: f64,
+    ) -> Option<Self> {
         let n = operator.dim();
-        let shift = SHIFT * operator.upper_bound();
+        let shift = shift * operator.upper_bound();
         // The upper triangle, column by column: in a symmetric matrix the rows left of the diagonal.
         let mut starts = vec![0u32];
         let (mut rows, mut values) = (Vec::new(), Vec::new());

@@ -122,7 +122,7 @@ impl Laplacian {
 
     /// Weights of the symmetrised graph without self loops: `(i, j, weight)` with `i > j`, sorted,
     /// each pair once.
-    pub fn weights(&self) -> impl Iterator<Item = (usize, usize, f64)> + '_ {
+    pub fn weights(&self) -> impl Iterator<Item = (usize, usize, f64)> + Clone + '_ {
         let weights = self.weights.iter();
         weights.map(|&(i, j, weight)| (i as usize, j as usize, weight))
     }
@@ -138,7 +138,7 @@ impl Laplacian {
     /// The entries `(i, j, value)`, `i > j`, below the diagonal of the symmetric matrix whose
     /// spectrum is sought: the Laplacian itself or, for [`LaplacianNorm::Rw`], the similar
     /// symmetric normalised one.
-    pub(super) fn symmetric_part(&self) -> impl Iterator<Item = (usize, usize, f64)> + '_ {
+    pub(super) fn symmetric_part(&self) -> impl Iterator<Item = (usize, usize, f64)> + Clone + '_ {
         self.weights().map(|(i, j, weight)| {
             let scale = match self.norm {
                 LaplacianNorm::None => 1.0,

@@ -1,6 +1,6 @@
 //! The lowest eigenvalues and eigenvectors of a Laplacian, by whatever is fastest.
 
-use super::inverse::Inverse;
+use super::inverse::{Inverse, SHIFT};
 use super::kernel::Kernel;
 use super::subspace_iteration::{block_width, lowest_beside};
 use super::{
@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 const DENSE_NODES: usize = 300;
 
 /// The most memory that the iteration for one graph takes without asking: 8 GiB.
-const MAX_ITERATION_BYTES: u64 = 8 << 30;
+pub(super) const MAX_ITERATION_BYTES: u64 = 8 << 30;
 
 /// How [`Spectrum::lowest`] finds eigenvectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,7 +118,7 @@ impl Spectrum {
         if trivial < count {
             let operator = LaplacianOperator::new(laplacian);
             let inverse = match options.factorise {
-                true => Inverse::new(&operator, &kernel),
+                true => Inverse::new(&operator, &kernel, SHIFT),
                 false => None,
             };
             let count = count - trivial;

@@ -25,6 +25,7 @@ mod tridiagonal;
 
 pub use dense::{MAX_DENSE_BYTES, Spectrum, check_dense, dense_bytes};
 pub use laplacian::{Laplacian, LaplacianNorm};
+use lowest::MAX_ITERATION_BYTES;
 pub use lowest::check_lowest;
 pub(crate) use lowest::lowest_is_dense;
 pub use magnetic::{

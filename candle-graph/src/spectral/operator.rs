@@ -66,25 +66,6 @@ pub struct LaplacianOperator {
 impl LaplacianOperator {
     /// Compresses the rows of `laplacian`.
     pub fn new(laplacian: &Laplacian) -> Self {
-        let n = laplacian.num_nodes();
-        let mut starts = vec![0usize; n + 1];
-        for (i, j, _) in laplacian.symmetric_part() {
-            starts[i + 1] += 1;
-            starts[j + 1] += 1;
-        }
-        for i in 0..n {
-            starts[i + 1] += starts[i];
-        }
-        let mut next = starts.clone();
-        let mut entries = vec![(0u32, 0.0f64); starts[n]];
-        // Row i gets its entries left of the diagonal before later rows add those to the right.
-        for (i, j, value) in laplacian.symmetric_part() {
-            for (row, column) in [(i, j), (j, i)] {
-                entries[next[row]] = (column as u32, value);
-                next[row] += 1;
-            }
-        }
-        let diagonal: Vec<f64> = laplacian.diagonal().collect();
         let upper_bound = match laplacian.norm() {
             LaplacianNorm::Sym | LaplacianNorm::Rw => 2.0,
             // Gershgorin's discs of the matrix of edges, L = B·W·Bᵀ: closer than those of L itself.
@@ -94,13 +75,43 @@ impl LaplacianOperator {
                 sums.fold(0.0, f64::max)
             }
             LaplacianNorm::RwLowerTriangle => {
-                let row_sum = |i: usize| {
-                    let beside = entries[starts[i]..starts[i + 1]].iter();
-                    diagonal[i] + beside.map(|(_, value)| value.abs()).sum::<f64>()
-                };
-                (0..n).map(row_sum).fold(0.0, f64::max)
+                let mut sums: Vec<f64> = laplacian.diagonal().collect();
+                for (i, j, value) in laplacian.symmetric_part() {
+                    sums[i] += value.abs();
+                    sums[j] += value.abs();
+                }
+                sums.into_iter().fold(0.0, f64::max)
             }
         };
+        let diagonal = laplacian.diagonal().collect();
+        Self::of_entries(diagonal, laplacian.symmetric_part(), upper_bound)
+    }
+
+    /// The symmetric matrix of a diagonal and of the entries `(i, j, value)`, `i > j`, below it,
+    /// sorted by rows. No eigenvalue exceeds `upper_bound`.
+    pub(super) fn of_entries(
+        diagonal: Vec<f64>,
+        below: impl Iterator<Item = (usize, usize, f64)> + Clone,
+        upper_bound: f64,
+    ) -> Self {
+        let n = diagonal.len();
+        let mut starts = vec![0usize; n + 1];
+        for (i, j, _) in below.clone() {
+            starts[i + 1] += 1;
+            starts[j + 1] += 1;
+        }
+        for i in 0..n {
+            starts[i + 1] += starts[i];
+        }
+        let mut next = starts.clone();
+        let mut entries = vec![(0u32, 0.0f64); starts[n]];
+        // Row i gets its entries left of the diagonal before later rows add those to the right.
+        for (i, j, value) in below {
+            for (row, column) in [(i, j), (j, i)] {
+                entries[next[row]] = (column as u32, value);
+                next[row] += 1;
+            }
+        }
         Self {
             diagonal,
             starts,

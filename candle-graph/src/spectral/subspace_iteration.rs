@@ -414,6 +414,7 @@ impl Filter {
 mod tests {
     use super::*;
     use crate::graph::Graph;
+    use crate::spectral::inverse::SHIFT;
     use crate::spectral::{Laplacian, LaplacianNorm, LaplacianOperator, MAX_DENSE_BYTES, Spectrum};
 
     #[test]
@@ -425,7 +426,7 @@ mod tests {
         let operator = LaplacianOperator::new(&laplacian);
         let kernel = Kernel::none(n);
         for factorise in [true, false] {
-            let inverse = factorise.then(|| Inverse::new(&operator, &kernel).unwrap());
+            let inverse = factorise.then(|| Inverse::new(&operator, &kernel, SHIFT).unwrap());
             let iteration = Iteration {
                 operator: &operator,
                 kernel: &kernel,

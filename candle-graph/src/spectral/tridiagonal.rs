@@ -16,6 +16,9 @@ const CLUSTER: f64 = 1e-3;
 /// Solutions for one vector. Two are common.
 const MAX_SOLUTIONS: usize = 8;
 
+/// Solutions are scaled down by this where they exceed it.
+const LARGE: f64 = 1e100;
+
 /// A symmetric tridiagonal matrix of at least one row.
 #[derive(Debug, Clone)]
 pub(super) struct Tridiagonal {
@@ -26,14 +29,20 @@ pub(super) struct Tridiagonal {
 }
 
 impl Tridiagonal {
-    /// The matrix of a diagonal and the entries beside it, one fewer.
-    pub(super) fn new(diagonal: Vec<f64>, beside: Vec<f64>) -> Self {
+    /// The matrix of a diagonal and the entries beside it, one fewer. Entries that are rounding
+    /// beside the norm are taken as 0, which splits the matrix.
+    pub(super) fn new(diagonal: Vec<f64>, mut beside: Vec<f64>) -> Self {
         let mut sums: Vec<f64> = diagonal.iter().map(|v| v.abs()).collect();
         for (i, v) in beside.iter().enumerate() {
             sums[i] += v.abs();
             sums[i + 1] += v.abs();
         }
         let norm = sums.into_iter().fold(f64::MIN_POSITIVE, f64::max);
+        for v in &mut beside {
+            if v.abs() <= f64::EPSILON * norm {
+                *v = 0.0;
+            }
+        }
         Self {
             diagonal,
             beside,
@@ -244,9 +253,16 @@ impl Factor {
             x[i + 1] -= factor * x[i];
         }
         let mut after = [0.0; 2];
-        for (x, [inverse, first, second]) in x.iter_mut().zip(&self.upper).rev() {
-            *x = (*x - first * after[0] - second * after[1]) * inverse;
-            after = [*x, after[0]];
+        for (i, [inverse, first, second]) in self.upper.iter().enumerate().rev() {
+            let mut entry = (x[i] - first * after[0] - second * after[1]) * inverse;
+            // Almost split matrices raise it again and again. Only the direction matters.
+            if entry.abs() > LARGE {
+                x.iter_mut().for_each(|x| *x /= LARGE);
+                after[0] /= LARGE;
+                entry /= LARGE;
+            }
+            x[i] = entry;
+            after = [entry, after[0]];
         }
     }
 }

@@ -233,7 +233,7 @@ impl MagneticLaplacian {
 
     /// Row `i`, column `j` and `[real, imaginary]` of the entries below the diagonal, `i > j`,
     /// sorted. Those above it are their conjugates.
-    pub fn below(&self) -> impl ExactSizeIterator<Item = (usize, usize, [f64; 2])> + '_ {
+    pub fn below(&self) -> impl ExactSizeIterator<Item = (usize, usize, [f64; 2])> + Clone + '_ {
         let below = self.below.iter();
         below.map(|&(i, j, value)| (i as usize, j as usize, value))
     }

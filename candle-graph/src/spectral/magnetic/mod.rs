@@ -3,6 +3,7 @@
 
 mod dense;
 mod gauge;
+mod iterative;
 mod laplacian;
 mod potential;
 mod spectrum;

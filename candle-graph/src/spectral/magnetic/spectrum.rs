@@ -1,8 +1,9 @@
 //! The lowest eigenvalues and their eigenvectors.
 
 use super::dense::{self, Pairs};
-use super::{MagneticLaplacian, gauge};
+use super::{MagneticLaplacian, gauge, iterative};
 use crate::error::{Error, Result};
+use crate::spectral::SolverOptions;
 
 /// The smallest eigenvalues of a [`MagneticLaplacian`], ascending, trivial ones included, with
 /// eigenvectors of unit length.
@@ -26,14 +27,50 @@ pub struct MagneticSpectrum {
 }
 
 impl MagneticSpectrum {
-    /// The `count` smallest eigenvalues of `laplacian`, all of them if it has fewer.
+    /// The `count` smallest eigenvalues of `laplacian`, all of them if it has fewer: by a dense
+    /// decomposition of a small graph, or where much of the spectrum is asked for, and by
+    /// [`iterative`](Self::iterative) otherwise.
     ///
     /// # Errors
     /// As [`check`](Self::check); or the solver does not converge.
     pub fn lowest(laplacian: &MagneticLaplacian, count: usize) -> Result<Self> {
         let n = laplacian.num_nodes();
+        let count = count.min(n);
         Self::check(n, count)?;
+        if is_dense(n, count) {
+            return Self::dense(laplacian, count);
+        }
+        match Self::iterative(laplacian, count, &SolverOptions::default()) {
+            // Slow, but it always finds them.
+            Err(_) if dense::check(n).is_ok() => Self::dense(laplacian, count),
+            found => found,
+        }
+    }
+
+    /// The `count` smallest eigenvalues of `laplacian`, all of them if it has fewer, by a dense
+    /// decomposition on one thread, which finds only as many vectors.
+    ///
+    /// # Errors
+    /// It takes more than [`MAX_DENSE_BYTES`](crate::spectral::MAX_DENSE_BYTES), or does not
+    /// converge.
+    pub fn dense(laplacian: &MagneticLaplacian, count: usize) -> Result<Self> {
         Ok(Self::of_pairs(laplacian, dense::lowest(laplacian, count)?))
+    }
+
+    /// The `count` smallest eigenvalues of `laplacian` by iteration
+    /// ([`lowest_eigenpairs`](crate::spectral::lowest_eigenpairs)), with the same result on any
+    /// number of threads.
+    ///
+    /// # Errors
+    /// `count` is more than a third of the nodes; or what did not converge within
+    /// [`SolverOptions::max_steps`], with the residual.
+    pub fn iterative(
+        laplacian: &MagneticLaplacian,
+        count: usize,
+        options: &SolverOptions,
+    ) -> Result<Self> {
+        let pairs = iterative::lowest(laplacian, count, options)?;
+        Ok(Self::of_pairs(laplacian, pairs))
     }
 
     /// Refuses a graph for which [`lowest`](Self::lowest) takes too much memory.
@@ -41,14 +78,17 @@ impl MagneticSpectrum {
     /// # Errors
     /// The number of bytes and the limit.
     pub fn check(num_nodes: usize, count: usize) -> Result<()> {
-        let _ = count;
-        dense::check(num_nodes)
+        let count = count.min(num_nodes);
+        match is_dense(num_nodes, count) {
+            true => dense::check(num_nodes),
+            false => iterative::check(num_nodes, count),
+        }
     }
 
     /// The largest eigenvalue of `laplacian`.
     ///
     /// # Errors
-    /// As [`lowest`](Self::lowest).
+    /// As [`dense`](Self::dense).
     pub fn largest_eigenvalue(laplacian: &MagneticLaplacian) -> Result<f64> {
         dense::largest(laplacian)
     }
@@ -161,6 +201,17 @@ impl MagneticSpectrum {
             };
         });
     }
+}
+
+/// Up to this many nodes a dense decomposition is always taken.
+const DENSE_NODES: usize = 800;
+
+/// Whether [`MagneticSpectrum::lowest`] decomposes densely.
+fn is_dense(num_nodes: usize, count: usize) -> bool {
+    let worth_while = num_nodes > DENSE_NODES && iterative::is_small_part(num_nodes, count);
+    // Where a dense decomposition takes too much, iteration may still be possible.
+    let needed = dense::check(num_nodes).is_err() && iterative::is_possible(num_nodes, count);
+    !(worth_while || needed)
 }
 
 /// How eigenvectors of a [`MagneticLaplacian`] are scaled.
