@@ -320,3 +320,42 @@ impl Walk {
         solution
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_series_of_page_rank_is_what_the_dense_solve_gives() {
+        let edges = (0..40i64).map(|i| [(7 * i + i / 5) % 21, (i * i + 3 * i) % 21]);
+        // Nodes 21 and 22 have no edges.
+        let graph = Graph::builder(23).edges(edges).build().unwrap();
+        let walk = Walk::new(&graph, false);
+        for (p, steps) in [(0.05, 3), (0.9, 40), (1.0, 2), (0.3, 0)] {
+            let recipe = DirectedWalk {
+                steps,
+                restart: Some(p),
+                also_reverse: false,
+            };
+            let dense = walk.page_rank(p);
+            for first in (0..23).step_by(LANES) {
+                let mut series = Vec::new();
+                let mut keep = |k: usize, columns: &[[f64; LANES]]| {
+                    if k == steps {
+                        series = columns.to_vec();
+                    }
+                };
+                recipe.walk_to(&walk, first, None, &mut keep);
+                assert_eq!(series.len(), 23);
+                for (i, row) in series.iter().enumerate() {
+                    for (t, v) in (first..23).zip(row) {
+                        let off = (v - dense[(i, t)]).abs();
+                        assert!(off < 1e-11, "p {p}, {i} to {t}: {off}");
+                    }
+                }
+            }
+            assert!((1.0 - p).powi(terms(p) as i32) <= 1.1e-12);
+        }
+        assert!(terms(1e-9) > 1_000_000_000);
+    }
+}

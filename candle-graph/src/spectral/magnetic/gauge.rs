@@ -4,10 +4,10 @@
 /// differ by less than this of it as equal.
 const SAME: f64 = 1e-8;
 
-/// The largest modulus of the entries.
+/// The largest modulus of the entries of a vector of about unit length.
 pub(super) fn largest(real: &[f64], imaginary: &[f64]) -> f64 {
-    let moduli = real.iter().zip(imaginary).map(|(a, b)| a.hypot(*b));
-    moduli.fold(0.0, f64::max)
+    let squares = real.iter().zip(imaginary).map(|(a, b)| a * a + b * b);
+    squares.fold(0.0, f64::max).sqrt()
 }
 
 /// The first entry that is not smaller than the largest one, but for rounding on the scale of

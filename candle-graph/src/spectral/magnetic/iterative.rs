@@ -123,7 +123,7 @@ fn complex(laplacian: &MagneticLaplacian, vectors: &[f64], count: usize) -> Resu
     // Ascending.
     let first = sizes.iter().take_while(|&&size| size < INDEPENDENT).count();
     let mut basis = &spanning * gram.U().subcols(first, columns - first);
-    for (mut column, size) in basis.col_iter_mut().zip(&sizes[first..]) {
+    for (column, size) in basis.col_iter_mut().zip(&sizes[first..]) {
         let scale = size.sqrt().recip();
         column.iter_mut().for_each(|z| *z *= scale);
     }
