@@ -182,12 +182,24 @@ Recipes:
   graphormer:DISTANCES:IN_DEGREES:OUT_DEGREES:FORM
                       in- and out-degrees, and shortest paths told apart up to DISTANCES; FORM
                       degrees (these only), distances (lengths too) or paths (their nodes too)
+  maglap:K:Q          eigenvectors of the K smallest eigenvalues of the Magnetic Laplacian of a
+                      directed graph; Q the potential, or Q/d for one divided by the size of the
+                      graph (0.25/d). Then any of :none (not normalised), :raw (not turned after a
+                      root node), :abs-max (not of unit length), :parts (real and imaginary parts
+                      scaled each on its own)
+  walk:STEPS:RESTART:reverse
+                      directed walks of 1 to STEPS steps; with RESTART, personalised PageRank; with
+                      reverse, the same against the edges
+  svd:RANK            singular vectors of the adjacency matrix
+  magnet:Q            the Magnetic Laplacian itself, and its largest eigenvalue
   several, separated by commas: rrwp:21,rwse:1-20
 
 Output (.safetensors): one tensor a table, `rrwp.node`, `rrwp.pair`, `rwse`,
 `lap_pe.eigenvectors`, `lap_pe.eigenvalues`, `lap_pe.mask`, `sign_net.eigenvectors`,
 `heat_kernel`, `electrostatic`, `graphormer.in_degrees`, `graphormer.out_degrees`,
-`graphormer.distances` or `graphormer.predecessors`, f32 [rows, width], graph after graph; `node_ptr` (and `pair_ptr` with pairs), i64 [graphs + 1], cumulative row numbers:
+`graphormer.distances`, `graphormer.predecessors`, `magnetic.eigenvalues`,
+`magnetic.eigenvectors_real`, `magnetic.eigenvectors_imag`, `directed_walk`, `svd`,
+`magnet.laplacian` or `magnet.largest_eigenvalue`, f32 [rows, width], graph after graph; `node_ptr` (and `pair_ptr` with pairs), i64 [graphs + 1], cumulative row numbers:
 graph g has the rows node_ptr[g]..node_ptr[g+1]. Pair t*n+s of a graph with n nodes is (source s,
 target t). `ids`, i64 [graphs]; ids that are text stand as a JSON list in the metadata under `ids`.
 

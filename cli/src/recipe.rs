@@ -1,10 +1,10 @@
 //! Encoding recipes as the command line spells them.
 
 use candle_graph::encodings::{
-    EigvecNorm, Electrostatic, EncodingPlan, EncodingRecipe, Graphormer, HeatKernel, LapPe, Rrwp,
-    Rwse,
+    DirectedWalk, EigvecNorm, Electrostatic, EncodingPlan, EncodingRecipe, Graphormer, HeatKernel,
+    LapPe, MagNet, Magnetic, Rrwp, Rwse, Svd,
 };
-use candle_graph::spectral::LaplacianNorm;
+use candle_graph::spectral::{LaplacianNorm, Potential};
 
 /// The plan of recipes separated by commas, such as `rrwp:21,rwse:1-20`.
 pub(crate) fn parse(text: &str) -> Result<EncodingPlan, String> {
@@ -82,16 +82,83 @@ fn recipe(text: &str) -> Result<EncodingRecipe, String> {
             }
         }
         ["graphormer", ..] => refuse(GRAPHORMER),
+        ["maglap", k, q, options @ ..] => {
+            let mut recipe = match (k.parse(), potential(q)) {
+                (Ok(k), Some(q)) => Magnetic {
+                    k,
+                    excluded: 0,
+                    q,
+                    symmetric_norm: true,
+                    sign_rotate: true,
+                    root: None,
+                    l2_norm: true,
+                    separate_parts: false,
+                },
+                _ => return refuse(MAGLAP),
+            };
+            for option in options {
+                match *option {
+                    "none" => recipe.symmetric_norm = false,
+                    "raw" => recipe.sign_rotate = false,
+                    "abs-max" => recipe.l2_norm = false,
+                    "parts" => recipe.separate_parts = true,
+                    _ => return refuse(MAGLAP),
+                }
+            }
+            Ok(EncodingRecipe::Magnetic(recipe))
+        }
+        ["maglap", ..] => refuse(MAGLAP),
+        ["walk", steps, options @ ..] => {
+            let Ok(steps) = steps.parse() else {
+                return refuse(WALK);
+            };
+            let mut recipe = DirectedWalk {
+                steps,
+                restart: None,
+                also_reverse: false,
+            };
+            for option in options {
+                match (*option, option.parse()) {
+                    ("reverse", _) => recipe.also_reverse = true,
+                    (_, Ok(p)) if recipe.restart.is_none() => recipe.restart = Some(p),
+                    _ => return refuse(WALK),
+                }
+            }
+            Ok(EncodingRecipe::DirectedWalk(recipe))
+        }
+        ["svd", rank] => match rank.parse() {
+            Ok(rank) => Ok(EncodingRecipe::Svd(Svd { rank })),
+            Err(_) => refuse("write svd:RANK"),
+        },
+        ["magnet", q] => match potential(q) {
+            Some(q) => Ok(EncodingRecipe::MagNet(MagNet { q })),
+            None => refuse("write magnet:Q with a potential such as 0.1 or 0.25/d"),
+        },
         _ => refuse(
             "unknown recipe; known: rrwp:STEPS, rrwp:STEPS:spd, rwse:FROM-TO, hkdiag:FROM-TO, \
              elstatic, lappe:FREQUENCIES:LAPLACIAN:SCALING, signnet:FREQUENCIES:LAPLACIAN:SCALING, \
-             graphormer:DISTANCES:IN_DEGREES:OUT_DEGREES:FORM",
+             graphormer:DISTANCES:IN_DEGREES:OUT_DEGREES:FORM, maglap:K:Q, walk:STEPS:RESTART:reverse, \
+             svd:RANK, magnet:Q",
         ),
     }
 }
 
 const GRAPHORMER: &str = "write graphormer:DISTANCES:IN_DEGREES:OUT_DEGREES:FORM with the sizes of \
                           the model's tables and the form degrees, distances or paths";
+
+const MAGLAP: &str = "write maglap:K:Q with a potential such as 0.1 or 0.25/d, then any of :none, \
+                      :raw, :abs-max and :parts";
+
+const WALK: &str =
+    "write walk:STEPS, walk:STEPS:RESTART with a probability, or either with :reverse";
+
+/// `Q`, or `Q/d` for one that the size of the graph divides.
+fn potential(text: &str) -> Option<Potential> {
+    match text.strip_suffix("/d") {
+        Some(q) => q.parse().ok().map(Potential::Relative),
+        None => text.parse().ok().map(Potential::Absolute),
+    }
+}
 
 /// `FROM-TO`, or `TO` for 1 to TO.
 fn range(text: &str, least: u32, most: u32) -> Option<std::ops::RangeInclusive<u32>> {
@@ -120,6 +187,62 @@ mod tests {
         );
         assert_eq!(parse("rwse:2"), parse("rwse:1-2"));
         assert_ne!(parse("rrwp:5:spd"), parse("rrwp:5"));
+    }
+
+    #[test]
+    fn recipes_of_directed_graphs_are_read() {
+        let recipe = |text: &str| parse(text).unwrap().recipes()[0].clone();
+        let magnetic = |q, symmetric_norm, sign_rotate, l2_norm, separate_parts| {
+            EncodingRecipe::Magnetic(Magnetic {
+                k: 25,
+                excluded: 0,
+                q,
+                symmetric_norm,
+                sign_rotate,
+                root: None,
+                l2_norm,
+                separate_parts,
+            })
+        };
+        let relative = Potential::Relative(0.25);
+        assert_eq!(
+            recipe("maglap:25:0.25/d"),
+            magnetic(relative, true, true, true, false)
+        );
+        assert_eq!(
+            recipe("maglap:25:0.1:none:raw:abs-max:parts"),
+            magnetic(Potential::Absolute(0.1), false, false, false, true)
+        );
+        let walk = |restart, also_reverse| {
+            EncodingRecipe::DirectedWalk(DirectedWalk {
+                steps: 3,
+                restart,
+                also_reverse,
+            })
+        };
+        assert_eq!(recipe("walk:3"), walk(None, false));
+        assert_eq!(recipe("walk:3:0.05"), walk(Some(0.05), false));
+        assert_eq!(recipe("walk:3:reverse"), walk(None, true));
+        assert_eq!(recipe("walk:3:0.05:reverse"), walk(Some(0.05), true));
+        assert_eq!(recipe("svd:8"), EncodingRecipe::Svd(Svd { rank: 8 }));
+        let magnet = MagNet { q: relative };
+        assert_eq!(recipe("magnet:0.25/d"), EncodingRecipe::MagNet(magnet));
+        for (bad, message) in [
+            ("maglap:25", "write maglap:K:Q"),
+            ("maglap:25:x", "write maglap:K:Q"),
+            ("maglap:25:0.1:l3", "write maglap:K:Q"),
+            ("maglap:25:-1", "the potential -1"),
+            ("walk:x", "write walk:STEPS"),
+            ("walk:3:0.1:0.2", "write walk:STEPS"),
+            ("walk:3:2", "restart probability 2"),
+            ("walk:0", "directed walks of 0 steps"),
+            ("svd", "unknown recipe"),
+            ("svd:x", "write svd:RANK"),
+            ("magnet:d", "write magnet:Q"),
+        ] {
+            let error = parse(bad).unwrap_err();
+            assert!(error.contains(message), "{bad}: {error}");
+        }
     }
 
     #[test]

@@ -7,6 +7,8 @@
 //! [`Spectrum::dense`] finds whole spectra; [`Spectrum::lowest`] the lowest part, for large sparse
 //! graphs by iteration with full multiplicities. [`lowest_eigenpairs`] does it for any
 //! [`SymmetricOperator`], such as the [`GaussianFeatures`] of points without edges.
+//!
+//! Directed graphs have a [`MagneticLaplacian`], Hermitian, and its complex [`MagneticSpectrum`].
 
 mod block;
 mod dense;

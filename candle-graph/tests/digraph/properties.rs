@@ -189,6 +189,7 @@ fn renumbering_the_nodes_moves_the_entries() {
     for (at, (ours, theirs)) in a.eigenvectors().zip(back(&b)).enumerate() {
         let near = |other: usize| other != at && (values[at] - values[other]).abs() < 1e-4;
         if !(0..n).any(near) && ours[0][5] > 1e-3 {
+            assert_eq!(ours[1][5], 0.0);
             assert!(worst(ours[0], &theirs[0]) < 1e-9 && worst(ours[1], &theirs[1]) < 1e-9);
             simple += 1;
         }
@@ -247,6 +248,28 @@ fn phase_sign_and_scale_are_as_documented() {
     }
     let error = turned.rotate(Some(30)).unwrap_err().to_string();
     assert!(error.contains("node 30 of a graph of 30 nodes"), "{error}");
+}
+
+#[test]
+fn a_first_entry_that_is_next_to_nothing_says_nothing_about_the_phase() {
+    // Node 0 hangs on the others by a thread.
+    let graph = graph(5, &[[0, 1], [0, 2], [1, 2], [2, 3], [3, 1], [3, 4]]);
+    let thread = 1e-12;
+    let laplacian = MagneticLaplacian::builder(&graph, Potential::Absolute(0.1))
+        .symmetric_norm(false)
+        .weights(&[thread, thread, 1.0, 1.0, 1.0, 1.0])
+        .build()
+        .unwrap();
+    let mut spectrum = MagneticSpectrum::lowest(&laplacian, 5).unwrap();
+    spectrum.skip(1);
+    for [re, im] in spectrum.eigenvectors() {
+        assert!(re[0].hypot(im[0]) < 1e-9);
+        assert_eq!(im[1], 0.0);
+    }
+    // Nor does turning after it.
+    let before = spectrum.clone();
+    spectrum.rotate(Some(0)).unwrap();
+    assert_eq!(spectrum, before);
 }
 
 #[test]

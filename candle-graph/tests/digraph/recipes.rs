@@ -295,7 +295,7 @@ fn graphs_that_do_not_fit_a_recipe_are_refused_before_any_work() {
         (
             EncodingRecipe::Magnetic(magnetic(4000, Potential::Relative(0.25))),
             &large,
-            "graph five: spectrum: the dense Magnetic Laplacian for 5000 nodes",
+            "graph \"five\": spectrum: the dense Magnetic Laplacian for 5000 nodes",
         ),
         (
             EncodingRecipe::MagNet(MagNet {

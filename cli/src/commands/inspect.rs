@@ -198,6 +198,30 @@ fn describe(recipe: &EncodingRecipe) -> String {
         EncodingRecipe::Rotational(rotational) => {
             format!("coordinates, {}", coordinates(rotational))
         }
+        EncodingRecipe::Magnetic(magnetic) => {
+            let normalised = if magnetic.symmetric_norm {
+                "sym"
+            } else {
+                "none"
+            };
+            format!(
+                "Magnetic Laplacian {normalised}, {}, {} eigenvectors",
+                magnetic.q, magnetic.k
+            )
+        }
+        EncodingRecipe::DirectedWalk(walk) => {
+            let restart = walk
+                .restart
+                .map(|p| format!(", PageRank restarting at {p}"));
+            let reverse = if walk.also_reverse { ", both ways" } else { "" };
+            format!(
+                "directed walks, {} steps{}{reverse}",
+                walk.steps,
+                restart.unwrap_or_default()
+            )
+        }
+        EncodingRecipe::Svd(svd) => format!("singular vectors, rank {}", svd.rank),
+        EncodingRecipe::MagNet(magnet) => format!("Magnetic Laplacian in full, {}", magnet.q),
         _ => "another encoding".to_string(),
     };
     for (at, (name, level, width)) in recipe.arrays().iter().enumerate() {
