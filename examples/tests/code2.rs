@@ -8,7 +8,7 @@ use candle_graph::datasets::python::{PythonFunction, Vocabulary};
 use candle_graph::nn::SubTokenDecoding;
 use candle_graph_examples::code2::{FunctionNamer, VOCABULARY_FILE, read_functions};
 use candle_graph_examples::sample;
-use candle_graph_models::ModelConfig;
+use candle_graph_models::{ModelConfig, untrained};
 use candle_graph_weights::checkpoint::Training;
 use candle_graph_weights::{CheckpointConfig, SubTokens};
 use candle_nn::{VarBuilder, VarMap};
@@ -69,6 +69,11 @@ fn write_model(folder: &Path, vocabulary: &Vocabulary, words: &[&str], answer: [
     let bias: Vec<f32> = (0..POSITIONS * classes).map(logit).collect();
     {
         let variables = variables.data().lock().unwrap();
+        let weights = untrained(1, DType::F32, &Device::Cpu);
+        for (name, variable) in variables.iter() {
+            let value = weights.get(variable.shape(), name).unwrap();
+            variable.set(&value).unwrap();
+        }
         let weight = &variables["head.weight"];
         weight.set(&weight.zeros_like().unwrap()).unwrap();
         let bias = Tensor::new(bias, &Device::Cpu).unwrap();
@@ -105,7 +110,7 @@ fn embeddings_do_not_depend_on_the_order_of_independent_statements() {
     let functions = [
         parse("def f(a, b):\n    x = a * a\n    y = b + 1\n    return x - y\n"),
         parse("def f(a, b):\n    y = 1 + b\n    x = a * a\n    return x - y\n"),
-        parse("def f(a, b):\n    x = a * a\n    y = b + 1\n    return y - x\n"),
+        parse("def f(a, b):\n    x = a * a\n    y = a + 1\n    return x - y\n"),
     ];
     let vocabulary = Vocabulary::of_graphs(functions.iter().map(PythonFunction::graph), 20);
     let folder = tempfile::tempdir().unwrap();
@@ -117,8 +122,10 @@ fn embeddings_do_not_depend_on_the_order_of_independent_statements() {
         differences.fold(0.0f32, f32::max)
     };
     assert_eq!(embeddings[0].len(), 16);
-    assert!(distance(&embeddings[0], &embeddings[1]) < 1e-5);
-    assert!(distance(&embeddings[0], &embeddings[2]) > 1e-4);
+    let reordered = distance(&embeddings[0], &embeddings[1]);
+    let other = distance(&embeddings[0], &embeddings[2]);
+    assert!(reordered < 1e-5, "{reordered}");
+    assert!(other > 1e-3, "{other}");
 }
 
 #[test]

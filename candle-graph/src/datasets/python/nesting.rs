@@ -43,7 +43,8 @@ impl Frame {
 /// Refuses source whose tree could be deeper than the parser's own recursion allows.
 pub(super) fn check_nesting(source: &str) -> Result<(), PythonError> {
     let mut lexer = lexer::lex(source, Mode::Module);
-    let (mut indents, mut frames) = (0usize, vec![Frame::default()]);
+    // Blocks are not counted: n of them in each other take n²/2 characters of indentation.
+    let mut frames = vec![Frame::default()];
     loop {
         let kind = lexer.next_token();
         let Some(frame) = frames.last_mut() else {
@@ -56,8 +57,6 @@ pub(super) fn check_nesting(source: &str) -> Result<(), PythonError> {
                 frames.clear();
                 frames.push(Frame::default());
             }
-            Kind::Indent => indents += 1,
-            Kind::Dedent => indents = indents.saturating_sub(1),
             Kind::Comma | Kind::Semi => frame.separate(),
             Kind::Lpar | Kind::Lsqb | Kind::Lbrace | Kind::FStringStart | Kind::TStringStart => {
                 frame.tokens += 1;
@@ -86,7 +85,7 @@ pub(super) fn check_nesting(source: &str) -> Result<(), PythonError> {
             Kind::Name | Kind::Int | Kind::Float | Kind::Complex | Kind::String => {}
             Kind::FStringMiddle | Kind::TStringMiddle | Kind::Ellipsis => {}
             Kind::True | Kind::False | Kind::None => {}
-            Kind::Comment | Kind::NonLogicalNewline => {}
+            Kind::Comment | Kind::NonLogicalNewline | Kind::Indent | Kind::Dedent => {}
             _ => frame.tokens += 1,
         }
         // An outer bracket is as deep as what it has so far and the bracket that is open in it.
@@ -95,7 +94,7 @@ pub(super) fn check_nesting(source: &str) -> Result<(), PythonError> {
             0..=MAX_TOKENS => frames.iter().take(last).map(|frame| frame.tokens).sum(),
             deeper => deeper,
         };
-        let depth = outer + frames.last().map_or(0, Frame::depth) + 2 * indents;
+        let depth = outer + frames.last().map_or(0, Frame::depth);
         if depth > MAX_TOKENS {
             return Err(PythonError::TooDeep);
         }

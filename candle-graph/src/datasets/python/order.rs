@@ -88,18 +88,11 @@ impl StatementOrder {
 fn order(ast: &Ast<'_>, items: &[NodeId], uses: &[Vec<NodeId>], leaves: &[bool]) -> ListOrder {
     let mut predecessors: Vec<Vec<usize>> = vec![Vec::new(); items.len()];
     let mut is_last = vec![true; items.len()];
-    // Stages count up at statements that can leave the list and, from there, along dependencies.
-    let (mut stages, mut barrier): (Vec<usize>, usize) = (Vec::with_capacity(items.len()), 0);
     let mut last_leaving: Option<usize> = None;
     for (at, &item) in items.iter().enumerate() {
-        let mut stage = barrier;
         let mut before: Vec<usize> = Vec::new();
-        // What stands before the last barrier needs no edge of its own. The official code stops at
-        // the first statement of an earlier stage when it looks back.
-        let reach = stages
-            .iter()
-            .rposition(|&s| s < barrier)
-            .map_or(0, |p| p + 1);
+        // What stands before the last statement that can leave the list needs no edge of its own.
+        let reach = last_leaving.unwrap_or(0);
         for &used in &uses[item] {
             let position = items[..at]
                 .partition_point(|&other| other <= used)
@@ -109,7 +102,6 @@ fn order(ast: &Ast<'_>, items: &[NodeId], uses: &[Vec<NodeId>], leaves: &[bool])
             };
             if ast.contains(items[position], used) {
                 before.push(position);
-                stage = stage.max(stages[position] + 1);
             }
         }
         before.sort_unstable();
@@ -117,16 +109,12 @@ fn order(ast: &Ast<'_>, items: &[NodeId], uses: &[Vec<NodeId>], leaves: &[bool])
         for &position in &before {
             is_last[position] = false;
         }
-        stages.push(stage);
         if leaves[item] {
-            for position in 0..at {
-                if is_last[position] {
-                    is_last[position] = false;
+            for (position, is_last) in is_last[..at].iter_mut().enumerate() {
+                if std::mem::take(is_last) {
                     before.push(position);
                 }
             }
-            barrier = stages.iter().max().map_or(0, |&s| s + 1);
-            stages[at] = barrier;
             last_leaving = Some(at);
         } else if let (true, Some(leaving)) = (before.is_empty(), last_leaving) {
             before.push(leaving);

@@ -30,8 +30,7 @@ impl Block {
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
     blocks: Vec<Block>,
-    /// The order in which blocks are merged. It shows in the result: a block that is taken out in
-    /// front of the current one makes the official code pass over the next.
+    /// The order in which blocks are merged, that of the official code.
     order: Vec<BlockId>,
 }
 
