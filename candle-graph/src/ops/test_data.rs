@@ -37,7 +37,7 @@ pub(super) fn uniform(shape: &[usize], low: f32, high: f32) -> Tensor {
 }
 
 /// The edges `[source, target]` of a graph of `nodes`, by target.
-pub(super) fn edges(nodes: usize, edges: &[[u32; 2]]) -> Adjacency {
+pub(crate) fn edges(nodes: usize, edges: &[[u32; 2]]) -> Adjacency {
     let mut sorted = edges.to_vec();
     sorted.sort_by_key(|&[source, target]| (target, source));
     let sources = sorted.iter().map(|e| e[0]).collect();

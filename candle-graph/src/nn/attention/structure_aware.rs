@@ -299,9 +299,9 @@ mod tests {
             };
             layer.forward(&x, of_query_key, &node_ptr, pairs)
         };
-        let plain = layer(CONFIG);
+        let (plain, pairs) = (layer(CONFIG), randn(&[4, 3], 1.0));
         assert!(run(&plain, Some(&x), None).is_err());
-        assert!(run(&plain, None, Some(&randn(&[4, 3], 1.0))).is_err());
+        assert!(run(&plain, None, Some(&pairs)).is_err());
         let complex = layer(StructureAwareAttentionConfig {
             complex: true,
             ..CONFIG
