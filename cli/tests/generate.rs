@@ -71,7 +71,7 @@ fn a_file_holds_the_graphs_of_the_options_and_standard_output_the_same() {
 
 /// The graphs of a file, with every missing answer −1 so that they can be compared.
 fn comparable(graphs: &[Graph]) -> Vec<String> {
-    let text = graphs.iter().map(|graph| serde_json::to_string(graph));
+    let text = graphs.iter().map(serde_json::to_string);
     text.map(|text| text.unwrap().replace("null", "-1"))
         .collect()
 }

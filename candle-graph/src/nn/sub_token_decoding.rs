@@ -28,7 +28,7 @@ impl SubTokenDecoding {
     /// `None` if the logits do not fill rows of `classes`, or there are not two classes.
     pub fn decode(&self, logits: &[f32], classes: usize) -> Option<Vec<u32>> {
         let (unk, eos) = (classes.checked_sub(2)?, classes.checked_sub(1)?);
-        if logits.len() % classes != 0 {
+        if !logits.len().is_multiple_of(classes) {
             return None;
         }
         let chosen = logits.chunks_exact(classes).map(|row| self.choose(row));

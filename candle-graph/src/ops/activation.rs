@@ -44,7 +44,7 @@ pub enum Activation {
 }
 
 /// 2·√(2/π).
-const GELU_TANH_SCALE: f32 = 1.595_769_1;
+const GELU_TANH_SCALE: f32 = 1.595_769;
 const GELU_TANH_CUBE: f32 = 0.044_715;
 const SELU_ALPHA: f64 = 1.673_263_242_354_377_2;
 const SELU_SCALE: f64 = 1.050_700_987_355_480_5;

@@ -79,16 +79,17 @@ impl DirectedMessagePassingConfig {
                 "edge states are read, but the model has no edge encoder",
             ));
         }
-        if self.adds() && self.messages == DirectedMessageKind::GraphNetwork {
-            if !self.edge_features || edge_width != Some(width) {
-                return Err(InvalidOption::new(
-                    "residual",
-                    format!(
-                        "with a tightening factor of 1 the states of edges are added up too, and \
-                         need an edge encoder of width {width}"
-                    ),
-                ));
-            }
+        if self.adds()
+            && self.messages == DirectedMessageKind::GraphNetwork
+            && (!self.edge_features || edge_width != Some(width))
+        {
+            return Err(InvalidOption::new(
+                "residual",
+                format!(
+                    "with a tightening factor of 1 the states of edges are added up too, and need \
+                     an edge encoder of width {width}"
+                ),
+            ));
         }
         Ok(())
     }

@@ -26,7 +26,7 @@ pub(super) fn turn(real: &mut [f64], imaginary: &mut [f64], at: usize) -> bool {
     };
     let modulus = a.hypot(b);
     // Not a number for a vector of zeros.
-    if !(modulus > SAME * scale) {
+    if modulus <= SAME * scale {
         return false;
     }
     let (cos, sin) = (a / modulus, b / modulus);
