@@ -115,6 +115,10 @@ def forward(spec):
         ast_depth=-1,
         num_nodetypes=-1,
         num_nodeattributes=26,
+        edge_df_types=None,
+        edge_ast_types=None,
+        idx2vocab=None,
+        vocab2idx=None,
     )
     graph = jraph.GraphsTuple(
         nodes={
