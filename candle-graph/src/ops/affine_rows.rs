@@ -1,16 +1,15 @@
 //! The fused kernel of affine maps of columns and of the sums around them: one pass over memory.
 
 use candle_core::{Device, Result, Tensor};
-use rayon::prelude::*;
 
 use super::host::{HostF32, HostRows};
-use super::simd::{self, Columns, column_groups, lanes};
+use super::row_blocks::{RowTasks, for_row_blocks};
+use super::simd::{Columns, column_groups, lanes};
 
-/// Values below which threads cost more than they save.
-const THREADS_FROM: usize = 1 << 17;
-
-/// Values of one task.
-const TASK: usize = 1 << 14;
+const TASKS: RowTasks = RowTasks {
+    values: 1 << 14,
+    threads_from: 1 << 17,
+};
 
 /// `(x + residual) ⊙ scale + shift + add` with `[scale, shift]` of `affine`, where what is not there
 /// is left out; the shapes have been checked.
@@ -36,34 +35,25 @@ pub(super) fn forward(
         None => None,
     };
     let mut out = vec![0.0f32; count * width];
-    let rows = TASK.div_ceil(width.max(1));
-    if width > 0 {
-        let arch = pulp::Arch::new();
-        let row = |rows: &HostRows<'_>, row: usize| row * rows.stride();
-        let task = |(task, out): (usize, &mut [f32])| {
-            simd::vectorize(
-                arch,
-                #[inline(always)]
-                || {
-                    for (at, out) in (task * rows..).zip(out.chunks_exact_mut(width)) {
-                        let mut one = Row {
-                            x: &x[row(&x, at)..],
-                            residual: residual.as_ref().map(|r| &r[row(r, at)..]),
-                            affine: affine.as_ref().map(|(s, t)| (&**s, &**t)),
-                            add: add.as_ref().map(|a| &a[row(a, at)..]),
-                            out,
-                        };
-                        column_groups(0..width, &mut one);
-                    }
-                },
-            );
-        };
-        if count * width < THREADS_FROM {
-            out.chunks_mut(rows * width).enumerate().for_each(task);
-        } else {
-            out.par_chunks_mut(rows * width).enumerate().for_each(task);
-        }
-    }
+    let row = |rows: &HostRows<'_>, row: usize| row * rows.stride();
+    for_row_blocks(
+        &mut out,
+        width,
+        TASKS,
+        #[inline(always)]
+        |first, out| {
+            for (at, out) in (first..).zip(out.chunks_exact_mut(width)) {
+                let mut one = Row {
+                    x: &x[row(&x, at)..],
+                    residual: residual.as_ref().map(|r| &r[row(r, at)..]),
+                    affine: affine.as_ref().map(|(s, t)| (&**s, &**t)),
+                    add: add.as_ref().map(|a| &a[row(a, at)..]),
+                    out,
+                };
+                column_groups(0..width, &mut one);
+            }
+        },
+    );
     Tensor::from_vec(out, (count, width), &Device::Cpu)
 }
 

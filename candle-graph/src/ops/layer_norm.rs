@@ -1,17 +1,15 @@
 //! The fused kernel of LayerNorm and of the residual sum before it: one pass over memory.
 
 use candle_core::{Device, Result, Tensor};
-use rayon::prelude::*;
 
 use super::LayerNorm;
 use super::host::{HostF32, HostRows};
-use super::simd;
+use super::row_blocks::{RowTasks, for_row_blocks};
 
-/// Values below which threads cost more than they save.
-const THREADS_FROM: usize = 1 << 16;
-
-/// Values of one task.
-const TASK: usize = 1 << 13;
+const TASKS: RowTasks = RowTasks {
+    values: 1 << 13,
+    threads_from: 1 << 16,
+};
 
 /// Partial sums of a row, side by side in vector registers.
 const LANES: usize = 16;
@@ -27,33 +25,24 @@ pub(super) fn forward(norm: &LayerNorm, x: &Tensor, residual: Option<&Tensor>) -
     let (weight, bias) = (HostF32::new(&weight)?, HostF32::new(&bias)?);
     let eps = norm.eps as f32;
     let mut out = vec![0.0f32; count * width];
-    if width > 0 {
-        let rows = TASK.div_ceil(width);
-        let arch = pulp::Arch::new();
-        let task = |(task, out): (usize, &mut [f32])| {
-            simd::vectorize(
-                arch,
-                #[inline(always)]
-                || {
-                    for (at, out) in (task * rows..).zip(out.chunks_exact_mut(width)) {
-                        out.copy_from_slice(&x[at * x.stride()..][..width]);
-                        if let Some(residual) = &residual {
-                            let row = &residual[at * residual.stride()..][..width];
-                            for (o, r) in out.iter_mut().zip(row) {
-                                *o += r;
-                            }
-                        }
-                        normalise(out, &weight, &bias, eps);
+    for_row_blocks(
+        &mut out,
+        width,
+        TASKS,
+        #[inline(always)]
+        |first, out| {
+            for (at, out) in (first..).zip(out.chunks_exact_mut(width)) {
+                out.copy_from_slice(&x[at * x.stride()..][..width]);
+                if let Some(residual) = &residual {
+                    let row = &residual[at * residual.stride()..][..width];
+                    for (o, r) in out.iter_mut().zip(row) {
+                        *o += r;
                     }
-                },
-            );
-        };
-        if count * width < THREADS_FROM {
-            out.chunks_mut(rows * width).enumerate().for_each(task);
-        } else {
-            out.par_chunks_mut(rows * width).enumerate().for_each(task);
-        }
-    }
+                }
+                normalise(out, &weight, &bias, eps);
+            }
+        },
+    );
     Tensor::from_vec(out, (count, width), &Device::Cpu)
 }
 

@@ -29,6 +29,7 @@ mod norm;
 mod pair_attention;
 mod residual_affine;
 mod rotary;
+mod row_blocks;
 mod segment;
 pub(crate) mod simd;
 mod squared_distances;

@@ -1,17 +1,15 @@
 //! Edge updates in one pass over the edges.
 
 use candle_core::{Device, Result, Tensor};
-use rayon::prelude::*;
 
 use super::EdgeUpdateInput;
 use crate::ops::host::{HostF32, HostRows};
-use crate::ops::simd;
+use crate::ops::row_blocks::{RowTasks, for_row_blocks};
 
-/// Values below which threads cost more than they save.
-const THREADS_FROM: usize = 1 << 16;
-
-/// Values of one task.
-const TASK: usize = 1 << 13;
+const TASKS: RowTasks = RowTasks {
+    values: 1 << 13,
+    threads_from: 1 << 16,
+};
 
 /// The shapes have been checked.
 pub(super) fn forward(input: &EdgeUpdateInput<'_>) -> Result<Tensor> {
@@ -26,44 +24,32 @@ pub(super) fn forward(input: &EdgeUpdateInput<'_>) -> Result<Tensor> {
     let edge_states = edge_states.as_ref().map(HostF32::new).transpose()?;
     let (sources, targets) = (input.adjacency.sources(), input.adjacency.targets());
     let mut out = vec![0.0f32; count * width];
-    if width > 0 {
-        let edges = TASK.div_ceil(width);
-        let arch = pulp::Arch::new();
-        let task = |(task, out): (usize, &mut [f32])| {
-            simd::vectorize(
-                arch,
-                #[inline(always)]
-                || {
-                    let first = task * edges;
-                    for (edge, out) in (first..).zip(out.chunks_exact_mut(width)) {
-                        let source =
-                            &from_sources[sources[edge] as usize * from_sources.stride()..];
-                        let target =
-                            &from_targets[targets[edge] as usize * from_targets.stride()..];
-                        let ends = source[..width].iter().zip(&target[..width]);
-                        match &edge_states {
-                            Some(states) => {
-                                let states = &states[edge * width..][..width];
-                                for ((o, (s, t)), e) in out.iter_mut().zip(ends).zip(states) {
-                                    *o = s + t + e;
-                                }
-                            }
-                            None => {
-                                for (o, (s, t)) in out.iter_mut().zip(ends) {
-                                    *o = s + t;
-                                }
-                            }
+    for_row_blocks(
+        &mut out,
+        width,
+        TASKS,
+        #[inline(always)]
+        |first, out| {
+            for (edge, out) in (first..).zip(out.chunks_exact_mut(width)) {
+                let source = &from_sources[sources[edge] as usize * from_sources.stride()..];
+                let target = &from_targets[targets[edge] as usize * from_targets.stride()..];
+                let ends = source[..width].iter().zip(&target[..width]);
+                match &edge_states {
+                    Some(states) => {
+                        let states = &states[edge * width..][..width];
+                        for ((o, (s, t)), e) in out.iter_mut().zip(ends).zip(states) {
+                            *o = s + t + e;
                         }
                     }
-                    input.activation.apply(out);
-                },
-            );
-        };
-        if count * width < THREADS_FROM {
-            out.chunks_mut(edges * width).enumerate().for_each(task);
-        } else {
-            out.par_chunks_mut(edges * width).enumerate().for_each(task);
-        }
-    }
+                    None => {
+                        for (o, (s, t)) in out.iter_mut().zip(ends) {
+                            *o = s + t;
+                        }
+                    }
+                }
+            }
+            input.activation.apply(out);
+        },
+    );
     Tensor::from_vec(out, (count, width), &Device::Cpu)
 }

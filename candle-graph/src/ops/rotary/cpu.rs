@@ -11,6 +11,7 @@ use crate::ops::LinearWeights;
 use crate::ops::host::HostRows;
 use crate::ops::linear::map_blocks;
 use crate::ops::matmul::{Into, View, matmul_views};
+use crate::ops::row_blocks::{RowTasks, for_row_blocks};
 use crate::ops::simd;
 
 /// Values of one task.
@@ -125,25 +126,22 @@ pub(super) fn rotate(x: &Tensor, rotation: &ColumnRotation<'_>, groups: Groups) 
     let table = rotation.table.readable()?;
     let turn = Turn::new(rotation, groups, &table)?;
     let mut out = vec![0.0f32; count * width];
-    let rows = TASK.div_ceil(width);
-    let arch = pulp::Arch::new();
-    let task = |(task, out): (usize, &mut [f32])| {
-        simd::vectorize(
-            arch,
-            #[inline(always)]
-            || {
-                for (at, out) in (task * rows..).zip(out.chunks_exact_mut(width)) {
-                    out.copy_from_slice(&x[at * x.stride()..][..width]);
-                    turn.row(at, out);
-                }
-            },
-        );
+    let tasks = RowTasks {
+        values: TASK,
+        threads_from: THREADS_FROM / 8,
     };
-    if count.saturating_mul(width) < THREADS_FROM / 8 {
-        out.chunks_mut(rows * width).enumerate().for_each(task);
-    } else {
-        out.par_chunks_mut(rows * width).enumerate().for_each(task);
-    }
+    for_row_blocks(
+        &mut out,
+        width,
+        tasks,
+        #[inline(always)]
+        |first, out| {
+            for (at, out) in (first..).zip(out.chunks_exact_mut(width)) {
+                out.copy_from_slice(&x[at * x.stride()..][..width]);
+                turn.row(at, out);
+            }
+        },
+    );
     Tensor::from_vec(out, (count, width), &Device::Cpu)
 }
 
