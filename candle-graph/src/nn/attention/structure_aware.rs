@@ -77,19 +77,20 @@ impl StructureAwareAttention {
             true => linear(width, inner, vb.pp(name)),
             false => linear_no_bias(width, inner, vb.pp(name)),
         };
-        let (query, key, value) = (map("query")?, map("key")?, map("value")?);
+        let packed = stacked(&[&map("query")?, &map("key")?, &map("value")?])?;
+        let query_key = rows(&packed, 0, 2 * inner)?;
         Ok(Self {
-            packed: stacked(&[&query, &key, &value])?,
-            query_key: stacked(&[&query, &key])?,
             imaginary: match (config.complex, config.separate_imaginary) {
                 (false, _) => None,
-                (true, false) => Some(stacked(&[&query, &key])?),
+                (true, false) => Some(query_key.clone()),
                 (true, true) => Some(stacked(&[
                     &map("query_imaginary")?,
                     &map("key_imaginary")?,
                 ])?),
             },
-            value,
+            value: rows(&packed, 2 * inner, inner)?,
+            query_key,
+            packed,
             output: linear(inner, width, vb.pp("output"))?,
             pair_bias: match config.pair_encoding {
                 Some(encoding) => Some(linear(encoding, heads, vb.pp("pair_bias"))?),
@@ -162,6 +163,12 @@ impl StructureAwareAttention {
         })?;
         ops::linear(&attended, &self.output, Activation::Identity)
     }
+}
+
+/// Some outputs of a map, without a copy.
+fn rows(map: &LinearWeights, start: usize, count: usize) -> Result<LinearWeights> {
+    let bias = map.bias().map(|bias| bias.narrow(0, start, count));
+    LinearWeights::new(map.weight().narrow(0, start, count)?, bias.transpose()?)
 }
 
 /// Several maps of the same states as one.
