@@ -230,37 +230,32 @@ impl Elementwise {
         let nodes = input.node_ptr.total();
         let present = Present::new(input.eigenvalues, k)?;
         let elements = self.elements(&input, k, nodes)?;
-        let attended = match &self.attention {
-            Some((norm, attention)) => {
-                let normed = norm.forward(&elements)?;
-                let rows = present.rows(input.node_ptr, k);
-                let (own, segments) = match &rows {
-                    Some((rows, lengths)) => {
-                        let ids = Tensor::new(rows.as_slice(), normed.device())?;
-                        (normed.index_select(&ids, 0)?, lengths.clone())
-                    }
-                    None => (normed, vec![k; nodes]),
-                };
-                let segments = Offsets::from_lengths(segments, own.device())
-                    .map_err(candle_core::Error::wrap)?;
-                let from_own = QueryKeyStates {
-                    real: None,
-                    imaginary: None,
-                };
-                let made = attention.forward(&own, from_own, &segments, None)?;
-                let sum = (own + made)?;
-                match &rows {
-                    Some((rows, _)) => spread(&sum, rows, nodes * k)?,
-                    None => sum,
-                }
+        let rows = present.rows(input.node_ptr, k);
+        let mut own = match &rows {
+            Some((rows, _)) => {
+                let ids = Tensor::new(rows.as_slice(), elements.device())?;
+                elements.index_select(&ids, 0)?
             }
-            None => match present.rows(input.node_ptr, k) {
-                Some((rows, _)) => {
-                    let ids = Tensor::new(rows.as_slice(), elements.device())?;
-                    spread(&elements.index_select(&ids, 0)?, &rows, nodes * k)?
-                }
-                None => elements,
-            },
+            None => elements,
+        };
+        if let Some((norm, attention)) = &self.attention {
+            own = norm.forward(&own)?;
+            let of_nodes = match &rows {
+                Some((_, of_nodes)) => of_nodes.clone(),
+                None => vec![k; nodes],
+            };
+            let segments =
+                Offsets::from_lengths(of_nodes, own.device()).map_err(candle_core::Error::wrap)?;
+            let from_own = QueryKeyStates {
+                real: None,
+                imaginary: None,
+            };
+            let made = attention.forward(&own, from_own, &segments, None)?;
+            own = (own + made)?;
+        }
+        let attended = match &rows {
+            Some((rows, _)) => spread(&own, rows, nodes * k)?,
+            None => own,
         };
         let all = attended.reshape((nodes, k * self.values))?;
         Ok(NodeEncodings {
