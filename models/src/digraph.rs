@@ -42,7 +42,7 @@ use candle_nn::VarBuilder;
 use crate::{GraphModel, NodeStates, Trace};
 use input::DigraphInput;
 use magnet::MagNetLayers;
-use positional::DirectedPositional;
+use positional::{DirectedPositional, Direction};
 use transformer::TransformerLayers;
 
 pub use config::{
@@ -208,10 +208,9 @@ impl GraphModel for Digraph {
         };
         let mut relative = None;
         if let Some(positional) = &self.positional {
-            if positional.is_relative() {
-                relative = Some(positional.relative(batch, tokens.as_ref(), trace)?);
-            } else {
-                nodes = (nodes + positional.absolute(batch, trace)?)?;
+            match positional.forward(batch, tokens.as_ref(), trace)? {
+                Direction::Added(encodings) => nodes = (nodes + encodings)?,
+                Direction::Relative(encodings) => relative = Some(encodings),
             }
         }
         trace.record(|| "positional".to_string(), &nodes);

@@ -20,7 +20,6 @@ pub(super) struct DirectedPositional {
     kind: Kind,
     dtype: DType,
     activation: Activation,
-    relative: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -28,10 +27,22 @@ enum Kind {
     Magnetic {
         network: MagLapNet,
         complex: bool,
+        relative: bool,
     },
-    /// The maps of absolute encodings.
-    Walk(Option<[LinearWeights; 2]>),
+    Walk {
+        pair: LinearWeights,
+        node: LinearWeights,
+    },
+    RelativeWalk,
     Svd(LinearWeights),
+}
+
+/// How direction enters a model.
+pub(super) enum Direction {
+    /// Added to the states of the nodes, `[nodes, D]`, without tokens.
+    Added(Tensor),
+    /// Read by attention in every layer.
+    Relative(Relative),
 }
 
 /// What attention reads in every layer.
@@ -52,104 +63,92 @@ impl DirectedPositional {
         activation: Activation,
         vb: VarBuilder<'_>,
     ) -> Result<Self> {
-        let dtype = vb.dtype();
-        let (kind, relative) = match config {
+        let kind = match config {
             DirectedPositionalConfig::Magnetic {
                 eigenvectors,
                 network,
                 relative,
             } => {
-                let complex = eigenvectors.is_complex();
+                let (complex, relative) = (eigenvectors.is_complex(), *relative);
                 let sizes = MagLapNetSizes {
                     eigenvectors: eigenvectors.k,
                     complex,
                     width,
-                    complex_output: *relative,
+                    complex_output: relative,
                 };
-                let network = MagLapNet::new(network, sizes, activation, vb.pp("network"))?;
-                (Kind::Magnetic { network, complex }, *relative)
+                Kind::Magnetic {
+                    network: MagLapNet::new(network, sizes, activation, vb.pp("network"))?,
+                    complex,
+                    relative,
+                }
             }
-            DirectedPositionalConfig::Walk { walks, relative } => {
-                let channels = walks.channels();
-                let maps = match relative {
-                    true => None,
-                    false => Some([
-                        linear(channels, channels, vb.pp("pair"))?,
-                        linear(channels, width, vb.pp("node"))?,
-                    ]),
-                };
-                (Kind::Walk(maps), *relative)
+            DirectedPositionalConfig::Walk { relative: true, .. } => Kind::RelativeWalk,
+            DirectedPositionalConfig::Walk { walks, .. } => Kind::Walk {
+                pair: linear(walks.channels(), walks.channels(), vb.pp("pair"))?,
+                node: linear(walks.channels(), width, vb.pp("node"))?,
+            },
+            DirectedPositionalConfig::Svd(svd) => {
+                Kind::Svd(linear(2 * svd.rank, width, vb.pp("node"))?)
             }
-            DirectedPositionalConfig::Svd(svd) => (
-                Kind::Svd(linear(2 * svd.rank, width, vb.pp("node"))?),
-                false,
-            ),
         };
         Ok(Self {
             kind,
-            dtype,
+            dtype: vb.dtype(),
             activation,
-            relative,
         })
     }
 
-    /// Whether the encodings are read by attention instead of being added to the states.
-    pub(super) fn is_relative(&self) -> bool {
-        self.relative
-    }
-
-    /// What is added to the states of the nodes, `[nodes, D]`.
-    pub(super) fn absolute(&self, batch: &GraphBatch, trace: &mut Trace) -> Result<Tensor> {
-        match &self.kind {
-            Kind::Magnetic { network, complex } => {
-                let encodings = self.magnetic(network, *complex, batch, None)?;
-                trace.record(|| "positional.network".to_string(), &encodings.real);
-                Ok(encodings.real)
-            }
-            Kind::Walk(maps) => {
-                let walks = self.encoding(batch, DIRECTED_WALK)?;
-                let Some([pair, node]) = maps else {
-                    return Ok(walks);
-                };
-                let states = ops::linear(&walks, pair, self.activation)?;
-                let sums = segment_reduce(&states, batch.pairs().by_target()?, Reduction::Sum)?;
-                Ok(ops::linear(&sums, node, self.activation)?)
-            }
-            Kind::Svd(map) => {
-                let vectors = self.encoding(batch, SVD)?;
-                Ok(ops::linear(&vectors, map, self.activation)?)
-            }
-        }
-    }
-
-    /// What attention reads, for the nodes of `tokens` where there are any.
-    pub(super) fn relative(
+    /// What the layers need of the direction of the edges of `batch`; `tokens` is the batch with
+    /// tokens where there are any.
+    pub(super) fn forward(
         &self,
         batch: &GraphBatch,
         tokens: Option<&GraphBatch>,
         trace: &mut Trace,
-    ) -> Result<Relative> {
+    ) -> Result<Direction> {
         match &self.kind {
-            Kind::Magnetic { network, complex } => {
+            Kind::Magnetic {
+                network,
+                complex,
+                relative,
+            } => {
+                let tokens = tokens.filter(|_| *relative);
                 let encodings = self.magnetic(network, *complex, batch, tokens)?;
                 trace.record(|| "positional.network".to_string(), &encodings.real);
                 if let Some(imaginary) = &encodings.imaginary {
                     trace.record(|| "positional.network_imaginary".to_string(), imaginary);
                 }
-                Ok(Relative::Complex(encodings))
+                Ok(match relative {
+                    true => Direction::Relative(Relative::Complex(encodings)),
+                    false => Direction::Added(encodings.real),
+                })
             }
-            Kind::Walk(_) | Kind::Svd(_) => {
+            Kind::Walk { pair, node } => {
+                let walks = self.encoding(batch, DIRECTED_WALK)?;
+                let states = ops::linear(&walks, pair, self.activation)?;
+                let sums = segment_reduce(&states, batch.pairs().by_target()?, Reduction::Sum)?;
+                Ok(Direction::Added(ops::linear(&sums, node, self.activation)?))
+            }
+            Kind::RelativeWalk => {
                 let walks = self.encoding(batch, DIRECTED_WALK)?;
                 // Attention goes from its targets to its sources, walks the other way.
                 let walks = batch.pairs().transposed(&walks)?;
-                Ok(Relative::Pairs(match tokens {
+                Ok(Direction::Relative(Relative::Pairs(match tokens {
                     Some(tokens) => {
                         // A token is a node without edges: a walk stays there.
                         let mixed = walks.narrow(0, 0, 1)?.zeros_like()?;
                         tokens.with_token_pairs(&mixed, &mixed.ones_like()?, &walks)?
                     }
                     None => walks,
-                }))
+                })))
+            }
+            Kind::Svd(map) => {
+                let vectors = self.encoding(batch, SVD)?;
+                Ok(Direction::Added(ops::linear(
+                    &vectors,
+                    map,
+                    self.activation,
+                )?))
             }
         }
     }
