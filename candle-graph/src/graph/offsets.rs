@@ -1,7 +1,7 @@
 //! Segment offsets of ragged data.
 
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use candle_core::{Device, Tensor};
 
@@ -23,6 +23,32 @@ struct Inner {
     device: Device,
     cumulative: OnceLock<Tensor>,
     segment_ids: OnceLock<Tensor>,
+    tiles: Mutex<Vec<Arc<Tiles>>>,
+}
+
+/// The rows of every segment in tiles, which groups of a kernel take one by one.
+#[derive(Debug)]
+pub(crate) struct Tiles {
+    size: usize,
+    table: Tensor,
+    per_segment: Offsets,
+}
+
+impl Tiles {
+    /// Segment and first row of every tile, u32 `[tiles, 2]`.
+    pub(crate) fn table(&self) -> &Tensor {
+        &self.table
+    }
+
+    /// Number of tiles.
+    pub(crate) fn len(&self) -> usize {
+        self.per_segment.total()
+    }
+
+    /// Which tiles belong to every segment.
+    pub(crate) fn per_segment(&self) -> &Offsets {
+        &self.per_segment
+    }
 }
 
 impl Offsets {
@@ -53,6 +79,7 @@ impl Offsets {
                 device: device.clone(),
                 cumulative: OnceLock::new(),
                 segment_ids: OnceLock::new(),
+                tiles: Mutex::default(),
             }),
         }
     }
@@ -108,6 +135,31 @@ impl Offsets {
         once(&self.inner.cumulative, || {
             Tensor::new(self.inner.ptr.as_slice(), &self.inner.device)
         })
+    }
+
+    /// The rows of every segment cut into tiles of at most `size` rows.
+    pub(crate) fn tiles(&self, size: usize) -> candle_core::Result<Arc<Tiles>> {
+        let mut known = (self.inner.tiles.lock()).unwrap_or_else(PoisonError::into_inner);
+        if let Some(tiles) = known.iter().find(|tiles| tiles.size == size) {
+            return Ok(tiles.clone());
+        }
+        let mut table = Vec::new();
+        for (segment, rows) in self.ranges().enumerate() {
+            for first in rows.step_by(size.max(1)) {
+                table.extend([segment as u32, first as u32]);
+            }
+        }
+        let lengths = self.lengths().map(|length| length.div_ceil(size.max(1)));
+        let per_segment =
+            Self::from_lengths(lengths, &self.inner.device).map_err(candle_core::Error::wrap)?;
+        let table = Tensor::from_vec(table, (per_segment.total(), 2), &self.inner.device)?;
+        let tiles = Arc::new(Tiles {
+            size,
+            table,
+            per_segment,
+        });
+        known.push(tiles.clone());
+        Ok(tiles)
     }
 
     /// The segment of every row as a tensor, u32 `[total]`.

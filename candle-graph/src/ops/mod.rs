@@ -1,9 +1,10 @@
 //! Operations on ragged tensors: the public function with its shapes and dispatch, a reference
-//! implementation in plain candle tensors (differentiable, the oracle of the tests), and a fused
-//! one for the CPU.
+//! implementation in plain candle tensors (differentiable, the oracle of the tests), a fused one for
+//! the CPU (`cpu.rs`), and kernels for GPUs (`kernels.c`, launched by `gpu.rs`), which CUDA and Metal
+//! share.
 //!
-//! The fused path is taken for f32 tensors on the CPU that carry no gradient graph; everything
-//! else, training included, runs the reference. [`force_reference`] sends one thread to the
+//! The fused paths are taken for tensors that carry no gradient graph: f32 on the CPU; f32, f16 or
+//! bf16 on a GPU. Everything else, training included, runs the reference. [`force_reference`] sends one thread to the
 //! reference for comparisons.
 
 mod activation;
@@ -16,6 +17,12 @@ mod endpoint_sums;
 mod feed_forward;
 mod gated_sum;
 mod host;
+// Without a GPU to build for, only the tests run kernels.
+#[cfg_attr(
+    not(any(test, feature = "cuda", feature = "metal")),
+    allow(dead_code, unused_imports)
+)]
+mod kernels;
 mod layer_norm;
 mod linear;
 mod linear_attention;

@@ -75,3 +75,36 @@ pub(crate) fn assert_close(found: &Tensor, expected: &Tensor, tolerance: f32) {
         );
     }
 }
+
+/// Largest difference of two tensors, relative to the largest magnitude of `expected` (at least 1).
+/// Not a number if any value is not.
+pub(super) fn difference(found: &Tensor, expected: &Tensor) -> f64 {
+    assert_eq!(found.dims(), expected.dims());
+    let values = |t: &Tensor| t.flatten_all().unwrap().to_vec1::<f32>().unwrap();
+    let (found, expected) = (values(found), values(expected));
+    let scale = expected
+        .iter()
+        .fold(1f32, |largest, y| largest.max(y.abs()));
+    let differences = found
+        .iter()
+        .zip(&expected)
+        .map(|(x, y)| f64::from((x - y).abs() / scale));
+    differences.fold(0.0, |largest, d| {
+        if d > largest || d.is_nan() {
+            d
+        } else {
+            largest
+        }
+    })
+}
+
+/// Checks that the kernels of GPUs, run on the CPU, give what the reference gives.
+#[track_caller]
+pub(super) fn agrees(tolerance: f64, body: impl Fn() -> candle_core::Result<Tensor>) {
+    let found = super::kernels::host::on_kernels(&body).unwrap();
+    let error = difference(&found, &super::force_reference(&body).unwrap());
+    assert!(
+        error <= tolerance,
+        "kernels differ from the reference by {error:e}"
+    );
+}

@@ -1,13 +1,14 @@
 //! Softmax attention among the nodes of every graph.
 
 mod cpu;
+mod gpu;
 mod reference;
 #[cfg(test)]
 mod tests;
 
 use candle_core::{Result, Tensor, bail};
 
-use super::dispatch::fused_on_cpu;
+use super::dispatch::{fused_on_cpu, fused_on_gpu};
 use crate::graph::Offsets;
 
 /// What goes into [`attention`]; with N nodes, P ordered node pairs, and H heads whose queries and
@@ -52,6 +53,8 @@ pub fn attention(input: AttentionInput<'_>) -> Result<Tensor> {
     let tensors = [input.query, input.key, input.value];
     if fused_on_cpu(tensors.into_iter().chain(input.bias)) {
         cpu::forward(&input, widths)
+    } else if fused_on_gpu(tensors.into_iter().chain(input.bias)) {
+        gpu::forward(&input, widths)
     } else {
         reference::forward(&input, widths)
     }

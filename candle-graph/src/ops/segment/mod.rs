@@ -1,13 +1,14 @@
 //! Reductions and softmax over consecutive segments of rows.
 
 mod cpu;
+mod gpu;
 mod reference;
 
 use candle_core::{Result, Tensor, bail};
 
 pub(super) use cpu::{SUM_BLOCK, softmax_rows};
 
-use super::dispatch::fused_on_cpu;
+use super::dispatch::{fused_on_cpu, fused_on_gpu};
 use crate::graph::Offsets;
 
 /// How the rows of a segment become one.
@@ -37,6 +38,8 @@ pub fn segment_reduce(values: &Tensor, segments: &Offsets, reduction: Reduction)
     check(values, segments)?;
     if fused_on_cpu([values]) {
         cpu::reduce(values, segments, reduction)
+    } else if fused_on_gpu([values]) {
+        gpu::reduce(values, segments, reduction)
     } else {
         reference::reduce(values, segments, reduction)
     }
@@ -51,6 +54,8 @@ pub fn segment_softmax(values: &Tensor, segments: &Offsets) -> Result<Tensor> {
     check(values, segments)?;
     if fused_on_cpu([values]) {
         cpu::softmax(values, segments)
+    } else if fused_on_gpu([values]) {
+        gpu::softmax(values, segments)
     } else {
         reference::softmax(values, segments)
     }
@@ -81,6 +86,8 @@ pub(crate) fn add_rows_at(base: Tensor, rows_to_add: &Tensor, at: &[u32]) -> Res
     }
     if fused_on_cpu([&base, rows_to_add]) {
         cpu::add_rows_at(base, rows_to_add, at)
+    } else if fused_on_gpu([&base, rows_to_add]) {
+        gpu::add_rows_at(&base, rows_to_add, at)
     } else {
         reference::add_rows_at(&base, rows_to_add, at)
     }

@@ -1,0 +1,44 @@
+// The words of the kernels for Metal's compiler.
+#include <metal_stdlib>
+using namespace metal;
+
+#define KERNEL(name, ...)                                                                          \
+    [[max_total_threads_per_threadgroup(THREADS)]] kernel void name(                               \
+        __VA_ARGS__, uint3 group_position [[threadgroup_position_in_grid]],                        \
+        uint thread_position [[thread_index_in_threadgroup]])
+#define IN(type, name) device const type *name
+#define OUT(type, name) device type *name
+#define VALUE(type, name) constant type &name
+#define SHARED(type, name, size) threadgroup type name[size]
+
+#define FUNCTION static inline
+#define GLOBAL device const
+#define LOCAL thread
+
+#define THREAD thread_position
+#define GROUP_X group_position.x
+#define GROUP_Y group_position.y
+#define BARRIER() threadgroup_barrier(mem_flags::mem_threadgroup)
+#define SHUFFLE_XOR(value, lanes) simd_shuffle_xor(value, ushort(lanes))
+
+#define EXP(x) exp(float(x))
+#define SQRT(x) sqrt(float(x))
+#define ABS(x) fabs(float(x))
+#define TANH(x) precise::tanh(float(x))
+#define LOG1P(x) log_of_one_plus(x)
+#define MAX(a, b) fmax(float(a), float(b))
+#define MIN(a, b) fmin(float(a), float(b))
+#define FMA(a, b, c) fma(float(a), float(b), float(c))
+#define BITS_OF(x) as_type<uint>(x)
+#define FLOAT_OF(bits) as_type<float>(bits)
+
+// Metal has no log1p: Kahan's correction of the logarithm of the rounded sum.
+FUNCTION float log_of_one_plus(float x) {
+    const float sum = 1.0f + x;
+    const float lost = sum - 1.0f;
+    return lost == 0.0f ? x : precise::log(sum) * (x / lost);
+}
+
+FUNCTION float half_to_float(ushort bits) { return float(as_type<half>(bits)); }
+
+FUNCTION ushort float_to_half(float value) { return as_type<ushort>(half(value)); }
