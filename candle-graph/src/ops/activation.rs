@@ -68,6 +68,24 @@ impl Activation {
         }
     }
 
+    /// The number that the kernels of GPUs know it by (`kernels/activation.h`).
+    pub(super) fn number(self) -> usize {
+        match self {
+            Self::Identity => 0,
+            Self::Relu => 1,
+            Self::Gelu => 2,
+            Self::GeluTanh => 3,
+            Self::Swish => 4,
+            Self::Elu => 5,
+            Self::Selu => 6,
+            Self::LeakyRelu01 => 7,
+            Self::LeakyRelu02 => 8,
+            Self::LeakyRelu025 => 9,
+            Self::LeakyRelu03 => 10,
+            Self::LeakyRelu05 => 11,
+        }
+    }
+
     /// Applies the function to a slice in place. The cheap functions compile to vector code inside
     /// a SIMD dispatch.
     #[inline(always)]

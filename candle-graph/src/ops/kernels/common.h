@@ -6,8 +6,10 @@
 //   read with LOAD and written with STORE), `float` and `uint`.
 // - GROUP_X, GROUP_Y: the group; THREAD: the thread of the group, of THREADS. Only in kernels.
 // - SHARED(type, name, size): memory of the group, declared at the beginning of a kernel.
-// - BARRIER(): all threads of the group, or none. SHUFFLE_XOR(value, lanes): all 32 threads of a
-//   warp, or none.
+// - BARRIER(): what one thread of the group writes to SHARED memory before it, others may read after
+//   it; for all threads or none. BARRIER_OF_TENSORS() is the same for outputs that are read again.
+// - SHUFFLE_XOR(value, lanes): the value of another thread of the warp; for all 32 or none.
+// - activate(x): the activation that the constant ACTIVATION numbers (activation.h).
 // - FUNCTION type name(...) for helpers; pointers into tensors are `GLOBAL scalar *`, those to local
 //   arrays `LOCAL float *`.
 

@@ -16,6 +16,7 @@ typedef unsigned short ushort;
 #define GROUP_X blockIdx.x
 #define GROUP_Y blockIdx.y
 #define BARRIER() __syncthreads()
+#define BARRIER_OF_TENSORS() __syncthreads()
 #define SHUFFLE_XOR(value, lanes) __shfl_xor_sync(0xffffffffu, value, lanes)
 
 #define EXP(x) expf(x)

@@ -28,6 +28,7 @@
 #define GROUP_X host_group[0]
 #define GROUP_Y host_group[1]
 #define BARRIER() host_wait(HOST_AT_BARRIER, __LINE__)
+#define BARRIER_OF_TENSORS() BARRIER()
 #define SHUFFLE_XOR(value, lanes) host_shuffle(value, lanes, __LINE__)
 
 #define EXP(x) expf(x)

@@ -13,7 +13,7 @@ use candle_core::{CpuStorage, DType, Device, Error, Result, Storage, Tensor, bai
 use libloading::Library;
 
 use super::source::{self, Compiler, Parameter};
-use super::{Launch, Value, row_stride};
+use super::{Launch, Value, nvrtc, row_stride};
 
 thread_local! {
     static ACTIVE: Cell<bool> = const { Cell::new(false) };
@@ -94,7 +94,12 @@ pub(super) fn run(launch: &Launch<'_>) -> Result<Vec<Tensor>> {
         }
     }
     text += &entry(launch)?;
-    let library = library(launch.kernel.name, text)?;
+    // Broken on purpose, a kernel need not be one for CUDA.
+    let for_cuda = match nvrtc::is_there() && EDIT.get().is_none() {
+        true => Some(source::text(launch, Compiler::Cuda)?),
+        false => None,
+    };
+    let library = library(launch.kernel.name, text, for_cuda)?;
     // SAFETY: every library is compiled from `host.h`, which defines the function with this type.
     let function = unsafe { library.get::<HostLaunch>(b"host_launch") }.map_err(Error::wrap)?;
     let mut first: Option<Vec<Vec<u8>>> = None;
@@ -146,13 +151,16 @@ fn entry(launch: &Launch<'_>) -> Result<String> {
     ))
 }
 
-/// The compiled text, which stays loaded.
-fn library(name: &str, text: String) -> Result<&'static Library> {
+/// The compiled text, which stays loaded; `for_cuda` is the same kernel for NVRTC to judge.
+fn library(name: &str, text: String, for_cuda: Option<String>) -> Result<&'static Library> {
     let mut libraries = LIBRARIES
         .lock()
         .unwrap_or_else(|poisoned| poisoned.into_inner());
     if let Some(library) = libraries.get(&text) {
         return Ok(library);
+    }
+    if let Some(text) = for_cuda {
+        nvrtc::accepts(name, &text)?;
     }
     let folder = tempfile::tempdir()?;
     let (file, made) = (

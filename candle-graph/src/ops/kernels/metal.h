@@ -19,6 +19,8 @@ using namespace metal;
 #define GROUP_X group_position.x
 #define GROUP_Y group_position.y
 #define BARRIER() threadgroup_barrier(mem_flags::mem_threadgroup)
+#define BARRIER_OF_TENSORS()                                                                       \
+    threadgroup_barrier(mem_flags::mem_device | mem_flags::mem_threadgroup)
 #define SHUFFLE_XOR(value, lanes) simd_shuffle_xor(value, ushort(lanes))
 
 #define EXP(x) exp(float(x))

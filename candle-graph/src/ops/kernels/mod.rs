@@ -11,6 +11,8 @@ mod cuda;
 pub(super) mod host;
 #[cfg(feature = "metal")]
 mod metal;
+#[cfg(test)]
+mod nvrtc;
 mod source;
 
 use candle_core::{DType, Device, Result, Shape, Tensor, bail};

@@ -7,15 +7,15 @@ use super::Launch;
 /// Compilers of kernels, with the words they need.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Compiler {
-    #[cfg(feature = "cuda")]
+    /// NVRTC.
+    #[cfg(any(test, feature = "cuda"))]
     Cuda,
+    /// Metal's compiler.
     #[cfg(feature = "metal")]
     Metal,
+    /// The C compiler of the machine.
     #[cfg(test)]
     Host,
-    /// Text for NVRTC on a machine without CUDA.
-    #[cfg(all(test, not(feature = "cuda")))]
-    Cuda,
 }
 
 impl Compiler {
@@ -71,6 +71,7 @@ pub(super) fn text(launch: &Launch<'_>, compiler: Compiler) -> Result<String> {
     for part in [
         compiler.words(),
         include_str!("common.h"),
+        include_str!("activation.h"),
         launch.kernel.source,
     ] {
         text += part;
