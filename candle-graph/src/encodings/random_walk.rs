@@ -58,7 +58,7 @@ impl Transitions {
     /// Source, target and probability of every step, by target.
     pub(super) fn steps(&self) -> impl Iterator<Item = (u32, u32, f32)> + '_ {
         let targets = self.ptr.windows(2).enumerate();
-        targets.flat_map(|(target, range)| {
+        targets.flat_map(move |(target, range)| {
             let range = range[0]..range[1];
             range.map(move |at| (self.sources[at], target as u32, self.probabilities[at]))
         })
