@@ -1,21 +1,8 @@
 //! How much work operations do, so that their time can be set beside what a machine could do.
 //!
 //! Every public operation of [`ops`](super) says what it costs where it is entered, whichever
-//! implementation then runs: the counts belong to the mathematics, not to a kernel. An operation that
-//! is built from others counts once, as the outermost. Operations on plain candle tensors in the
-//! models (lookups in tables, concatenations, residual sums outside of a fused operation) are not
-//! counted, nor is work on other threads than the one that counts.
-//!
-//! What counts as floating-point operations (FLOP):
-//! * a sum, difference, product, quotient, comparison, square root, exponential function, sine,
-//!   cosine or error function is one, a multiply-add two; signs and magnitudes are free;
-//! * a softmax takes four for every logit (its share in the maximum, the difference to it, the
-//!   exponential function, its share in the sum) and one for every value that is then divided.
-//!
-//! What counts as bytes is the least traffic: every floating-point tensor that goes in is read once,
-//! weights included, and every result is written once. What stays inside an operation is free, and so
-//! is the structure (offsets, edges, masks). Operations that follow each other in cache can thus
-//! move fewer bytes to and from memory than are counted.
+//! implementation then runs: the counts belong to the mathematics, not to a kernel. [`count_work`]
+//! says what counts; `costs` has the formulas.
 
 mod costs;
 #[cfg(test)]
@@ -77,15 +64,20 @@ impl Drop for Restore {
 
 /// Runs `body` and gives the work of the operations that this thread did in it:
 ///
-/// * FLOP: a sum, difference, product, quotient, comparison, root or transcendental function is one, a
-///   multiply-add two, a softmax four for every logit and one for every value that is divided;
-/// * bytes: every floating-point tensor that goes into an operation, weights included, is read once,
-///   every result is written once.
+/// * FLOP: a sum, difference, product, quotient, comparison, square root, exponential function, sine,
+///   cosine or error function is one, a multiply-add two; signs and magnitudes are free. A softmax
+///   takes four for every logit (its share in the maximum, the difference to it, the exponential
+///   function, its share in the sum) and one for every value that is then divided.
+/// * Bytes: every floating-point tensor that goes into an operation, weights included, is read once,
+///   and every result is written once. What stays inside an operation is free, and so is the
+///   structure (offsets, edges, masks). Operations that follow each other in cache can thus move
+///   fewer bytes to and from memory than are counted.
 ///
 /// An operation made of others counts once, with what it takes and gives itself. Plain candle
-/// operations and work that is handed to other threads are not counted: to count what spreads over
-/// rayon's threads, run it in a pool of one thread and call this function in there. What a count
-/// inside of `body` takes belongs to that one alone.
+/// operations of the models (lookups in tables, concatenations, sums outside of a fused operation) are
+/// not counted, nor is work that is handed to other threads: to count what spreads over rayon's
+/// threads, run it in a pool of one thread and call this function in there. What a count inside of
+/// `body` takes belongs to that one alone.
 ///
 /// ```
 /// use candle_core::{DType, Device, Tensor};
