@@ -120,6 +120,18 @@ fn the_table_tells_what_it_is_measured_against() {
 }
 
 #[test]
+fn half_precision_runs_without_the_fused_path() {
+    for dtype in ["bf16", "f16"] {
+        let case = ["--case", "gps-zinc forward, batch 1", "--json"];
+        let run = bench(&[case.as_slice(), &["--dtype", dtype]].concat()).ok();
+        let figures: Value = serde_json::from_str(&run).unwrap();
+        let [of_case, of_peak] = [&figures["dtype"], &figures["peaks"]["dtype"]];
+        assert_eq!((of_case, of_peak), (&dtype.into(), &dtype.into()));
+        assert_eq!(figures["path"], "reference");
+    }
+}
+
+#[test]
 fn what_cannot_be_measured_is_refused() {
     let refuse = |arguments: &[&str], code: i32, parts: &[&str]| {
         bench(arguments).fails(code, parts);
@@ -127,7 +139,11 @@ fn what_cannot_be_measured_is_refused() {
     refuse(&["--dtype", "f64"], 2, &["f64", "bf16"]);
     refuse(&["--batch", "0"], 2, &["at least 1"]);
     refuse(&["--compare", "--reference"], 2, &["--reference"]);
-    refuse(&["--dtype", "bf16"], 1, &["--dtype bf16", "--device cpu"]);
+    if !cfg!(feature = "cuda") {
+        refuse(&["--device", "cuda"], 1, &["--device cuda:0", "feature"]);
+    }
+    refuse(&["--roofline", "plot.png"], 2, &["svg"]);
+    refuse(&["--device", "tpu"], 2, &["cuda:N"]);
     refuse(&["--case", "no such case"], 1, &["no such case"]);
     refuse(&["--case", "rrwp", "--dtype", "f16"], 1, &["--dtype f32"]);
     let folder = TempDir::new().unwrap();

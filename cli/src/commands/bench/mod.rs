@@ -39,8 +39,9 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
         .as_deref()
         .map(interrupt::create)
         .transpose()?;
-    let before = memory::resident();
     let peaks = Peaks::measure(&target)?;
+    // With threads and their buffers, which are no model's.
+    let before = memory::resident();
     let all = (cases.iter())
         .map(|case| measure(case, args, &target, &peaks, before))
         .collect::<Result<Vec<_>>>()?;
@@ -97,7 +98,7 @@ fn measure(
     // Before anything else runs.
     let peak = memory::peak();
     let mut figures = Figures::new(workload.name.clone(), &workload.graphs, times, peaks);
-    if args.reference {
+    if args.reference || !target.has_fused_path() {
         figures.path = "reference";
     }
     figures.peak_memory_mb = peak.map(|bytes| bytes as f64 / 1e6);

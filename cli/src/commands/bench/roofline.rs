@@ -16,7 +16,7 @@ const SIZE: (u32, u32) = (1200, 800);
 /// Line height of the labels of points, in pixels.
 const LABEL_HEIGHT: i32 = 16;
 /// From a point to its label, in pixels.
-const LABEL_GAP: i32 = 70;
+const LABEL_GAP: i32 = 40;
 const POINT: RGBColor = RGBColor(31, 119, 180);
 const ROOF: RGBColor = RGBColor(60, 60, 60);
 
@@ -82,8 +82,8 @@ fn draw<'a>(
         .x_desc("intensity: FLOP per byte that the operations take and give")
         .y_desc("GFLOP/s")
         .label_style(("sans-serif", 15))
-        .x_label_formatter(&|value| short(*value))
-        .y_label_formatter(&|value| short(*value))
+        .x_label_formatter(&f64::to_string)
+        .y_label_formatter(&f64::to_string)
         .light_line_style(BLACK.mix(0.06))
         .bold_line_style(BLACK.mix(0.15))
         .draw()?;
@@ -125,21 +125,27 @@ fn draw<'a>(
         )
     }))?;
 
-    // Labels stand beside each other's points where these are close.
     let places: Vec<_> = (points.iter())
         .map(|point| chart.backend_coord(&(point.flop_per_byte, point.gflop_per_second)))
         .collect();
-    let rows = label_rows(&places);
-    let style = ("sans-serif", 14).into_font().color(&POINT);
-    let style = style.pos(Pos::new(HPos::Left, VPos::Center));
     let root = chart.plotting_area().strip_coord_spec();
     let (left, top) = root.get_base_pixel();
-    for ((point, &(at_x, at_y)), row) in points.iter().zip(&places).zip(rows) {
-        let from = (at_x - left, at_y - top);
-        let to = (from.0 + LABEL_GAP, row - top);
+    let middle = left + root.dim_in_pixel().0 as i32 / 2;
+    for ((point, &(x, y)), row) in points.iter().zip(&places).zip(label_rows(&places)) {
+        // Towards the middle, where there is room.
+        let (side, anchor) = match x > middle {
+            true => (-1, HPos::Right),
+            false => (1, HPos::Left),
+        };
+        let from = (x - left, y - top);
+        let to = (from.0 + side * LABEL_GAP, row - top);
         root.draw(&PathElement::new([from, to], POINT.mix(0.4)))?;
-        let text = format!("{} ({:.1})", point.case, point.gflop_per_second);
-        root.draw(&Text::new(text, (to.0 + 3, to.1), style.clone()))?;
+        let style = ("sans-serif", 14).into_font().color(&POINT);
+        root.draw(&Text::new(
+            format!("{} ({:.1})", point.case, point.gflop_per_second),
+            (to.0 + 3 * side, to.1),
+            style.pos(Pos::new(anchor, VPos::Center)),
+        ))?;
     }
     drop(chart);
     area.present()
@@ -174,11 +180,6 @@ fn label_rows(places: &[(i32, i32)]) -> Vec<i32> {
         free = rows[at] + LABEL_HEIGHT;
     }
     rows
-}
-
-/// A power of ten, without zeros that say nothing.
-fn short(value: f64) -> String {
-    format!("{value}")
 }
 
 #[cfg(test)]

@@ -44,6 +44,11 @@ impl Target {
         self.device.is_cpu() && self.dtype == DType::F32
     }
 
+    /// Whether there are fused operations at all; the CPU has them for f32.
+    pub(super) fn has_fused_path(&self) -> bool {
+        !self.device.is_cpu() || self.dtype == DType::F32
+    }
+
     pub(super) fn dtype_name(&self) -> &'static str {
         self.dtype.as_str()
     }
