@@ -1,5 +1,6 @@
 //! Commands and flags, one place each.
 
+mod bench;
 mod generate;
 
 use std::path::PathBuf;
@@ -9,6 +10,7 @@ use candle_graph::encodings::EncodingPlan;
 use candle_graph::graph::BatchBudget;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use bench::{BenchArgs, DTypeName};
 pub(crate) use generate::{
     DistancesArgs, GenerateArgs, GraphsArgs, MonochromaticArgs, NetworkKindName, PairTargetName,
     ShortestPathArgs, SortingNetworksArgs, SyntheticTask,
@@ -337,31 +339,6 @@ pub(crate) struct RunArgs {
 
     #[command(flatten)]
     pub(crate) budget: BudgetArgs,
-}
-
-/// Time models on this machine, with made-up graphs and weights
-#[derive(Debug, Args)]
-pub(crate) struct BenchArgs {
-    /// Only cases whose name contains this text
-    #[arg(long)]
-    pub(crate) case: Option<String>,
-    /// Timed runs of each case at least, after three that do not count; fewer where they take half
-    /// a minute
-    #[arg(long, default_value_t = 9)]
-    pub(crate) runs: usize,
-    /// Seconds that each case is timed for at least
-    #[arg(long, default_value_t = 1.0, value_parser = seconds)]
-    pub(crate) seconds: f64,
-    /// Run the reference operations instead of the fused ones
-    #[arg(long)]
-    pub(crate) reference: bool,
-    /// Print one JSON object a case instead of a table
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Time another implementation on the same graphs, in the same run: a command that reads a case
-    /// from standard input, such as "python3 benches/peers/pyg_gps.py"
-    #[arg(long, value_name = "COMMAND")]
-    pub(crate) peer: Option<String>,
 }
 
 /// Where precomputed encodings are kept.

@@ -7,7 +7,7 @@ use super::dispatch::fused_on_cpu;
 use super::host::HostF32;
 use super::segment::SUM_BLOCK;
 use super::simd::{self, Columns, column_groups, lanes};
-use super::{Reduction, neighbourhood, segment_reduce};
+use super::{Reduction, neighbourhood, segment_reduce, work};
 use crate::graph::Adjacency;
 
 /// Values below which threads cost more than they save.
@@ -30,6 +30,7 @@ pub fn sum_by_source(states: &Tensor, adjacency: &Adjacency) -> Result<Tensor> {
     let width = states.dim(1)?;
     neighbourhood::check_edges("sum by source", states, width, adjacency)?;
     let shape = (adjacency.num_nodes(), width);
+    let _work = work::record(|| work::edge_sum(states, shape.0));
     if adjacency.is_empty() {
         return Tensor::zeros(shape, states.dtype(), states.device());
     }

@@ -43,6 +43,7 @@ pub(crate) mod simd;
 mod squared_distances;
 #[cfg(test)]
 pub(crate) mod test_data;
+mod work;
 
 pub use activation::Activation;
 pub use attention::{AttentionInput, attention};
@@ -69,3 +70,4 @@ pub use rotary::{
 pub(crate) use segment::add_rows_at;
 pub use segment::{Reduction, segment_reduce, segment_softmax};
 pub use squared_distances::squared_distances;
+pub use work::{Work, count_work};

@@ -3,7 +3,7 @@
 use candle_core::{D, Result, Tensor, bail};
 
 use super::dispatch::fused_on_cpu;
-use super::{affine_rows, layer_norm};
+use super::{affine_rows, layer_norm, work};
 
 /// `scale ⊙ x + shift`, both `[width]`: what BatchNorm is once its running statistics are folded in.
 #[derive(Debug, Clone)]
@@ -17,6 +17,7 @@ pub struct Affine {
 impl Affine {
     /// Applies the map to `[rows, width]`.
     pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let _work = work::record(|| work::pointwise(work::AFFINE, x, [&self.scale, &self.shift]));
         let fits = x.rank() == 2 && x.dim(1)? == self.scale.elem_count();
         if fits && fused_on_cpu([x, &self.scale, &self.shift]) {
             return affine_rows::forward(x, None, Some([&self.scale, &self.shift]), None);
@@ -27,6 +28,7 @@ impl Affine {
 
 /// Every row of `[rows, width]` divided by its length, or by `eps` where that is larger.
 pub fn normalise_rows(x: &Tensor, eps: f64) -> Result<Tensor> {
+    let _work = work::record(|| work::pointwise(3, x, []));
     let length = x.sqr()?.sum_keepdim(D::Minus1)?.sqrt()?;
     x.broadcast_div(&length.maximum(eps)?)
 }
@@ -70,6 +72,7 @@ impl LayerNorm {
     fn of_sum(&self, x: &Tensor, residual: Option<&Tensor>) -> Result<Tensor> {
         let fits = x.rank() == 2 && x.dim(1)? == self.weight.elem_count();
         let tensors = [x, &self.weight, &self.bias];
+        let _work = work::record(|| work::layer_norm(self, x, residual));
         if fits && fused_on_cpu(tensors.into_iter().chain(residual)) {
             return layer_norm::forward(self, x, residual);
         }

@@ -5,7 +5,7 @@ mod cpu;
 use candle_core::{Result, Tensor};
 
 use super::dispatch::fused_on_cpu;
-use super::{Activation, neighbourhood};
+use super::{Activation, neighbourhood, work};
 use crate::graph::Adjacency;
 
 /// What goes into [`edge_update`]; N nodes, E edges, states of width W.
@@ -47,6 +47,7 @@ pub fn edge_update(input: EdgeUpdateInput<'_>) -> Result<Tensor> {
     if let Some(states) = edge_states {
         neighbourhood::check_edges(OPERATION, states, width, adjacency)?;
     }
+    let _work = work::record(|| work::edge_update(&input));
     if adjacency.is_empty() {
         return Tensor::zeros((0, width), from_sources.dtype(), from_sources.device());
     }

@@ -8,8 +8,8 @@ mod tests;
 use candle_core::{Result, Tensor, bail};
 
 use super::dispatch::fused_on_cpu;
-use super::neighbourhood;
 use super::{Activation, Affine, LinearWeights};
+use super::{neighbourhood, work};
 use crate::graph::Adjacency;
 
 /// Added to the sum of the gates.
@@ -77,6 +77,7 @@ pub fn gated_sum(input: GatedSumInput<'_>) -> Result<GatedSumOutput> {
         .chain(norms.into_iter().flatten())
         .chain(options.into_iter().flatten())
         .chain(input.gate_edge.tensors());
+    let _work = work::record(|| work::gated_sum(&input, all.clone()));
     if fused_on_cpu(all) {
         cpu::forward(&input)
     } else {

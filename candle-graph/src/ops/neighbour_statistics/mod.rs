@@ -8,7 +8,7 @@ mod tests;
 use candle_core::{Result, Tensor, bail};
 
 use super::dispatch::fused_on_cpu;
-use super::neighbourhood;
+use super::{neighbourhood, work};
 use crate::graph::Adjacency;
 
 /// Mean, largest value and sum, side by side, of the messages `target_i + source_j + edge_ij` over
@@ -33,6 +33,7 @@ pub fn neighbour_statistics(
             targets.dims()
         );
     }
+    let _work = work::record(|| work::neighbour_statistics(targets, sources, edge_states));
     if fused_on_cpu([targets, sources, edge_states]) {
         cpu::forward(targets, sources, edge_states, adjacency)
     } else {

@@ -8,7 +8,7 @@ mod tests;
 use candle_core::{Result, Tensor, bail};
 
 use super::dispatch::fused_on_cpu;
-use super::neighbourhood;
+use super::{neighbourhood, work};
 use crate::graph::Adjacency;
 
 /// What goes into [`neighbour_sum`]; N nodes, E edges, states of width W.
@@ -34,6 +34,7 @@ pub struct NeighbourSumInput<'a> {
 /// Shapes that do not fit each other.
 pub fn neighbour_sum(input: NeighbourSumInput<'_>) -> Result<Tensor> {
     let groups = check(&input)?;
+    let _work = work::record(|| work::neighbour_sum(&input));
     let options = [input.edge_states, input.weights, input.self_weight];
     if fused_on_cpu(options.into_iter().flatten().chain([input.nodes])) {
         cpu::forward(&input, groups)

@@ -11,7 +11,7 @@ use std::ops::Range;
 use candle_core::{Result, Tensor, bail};
 
 use super::dispatch::fused_on_cpu;
-use super::{Activation, LinearWeights, linear};
+use super::{Activation, LinearWeights, linear, work};
 
 /// Cosines and sines of the angles of every node.
 #[derive(Debug, Clone)]
@@ -150,6 +150,7 @@ pub fn rotation_table(t: &Tensor, frequencies: &Tensor) -> Result<RotationTable>
             t.dims()
         ),
     }
+    let _work = work::record(|| work::rotation_table(t, frequencies));
     if fused_on_cpu([t, frequencies]) {
         cpu::rotation_table(t, frequencies)
     } else {
@@ -176,6 +177,7 @@ pub fn rotate(
         table,
     };
     let groups = rotation.check(rows, width)?;
+    let _work = work::record(|| work::rotate(x, table));
     if fused_on_cpu(rotation.tensors().into_iter().chain([x])) {
         cpu::rotate(x, &rotation, groups)
     } else {
@@ -205,6 +207,7 @@ pub fn rotated_linear(
         .map(|rotation| rotation.check(rows, weights.out_dim()))
         .collect::<Result<Vec<_>>>()?;
     let angles = rotations.iter().flat_map(ColumnRotation::tensors);
+    let _work = work::record(|| work::rotated_linear(x, weights, rotations));
     if fused_on_cpu(weights.tensors().chain(angles).chain([x])) {
         return cpu::rotated_linear(x, weights, rotations, &groups);
     }
