@@ -15,6 +15,7 @@ mod edge_update;
 mod endpoint_sums;
 mod feed_forward;
 mod gated_sum;
+pub(crate) mod half_precision;
 mod host;
 mod layer_norm;
 mod linear;
