@@ -8,6 +8,8 @@
 
 mod activation;
 mod affine_rows;
+#[cfg(test)]
+mod agreement;
 mod attention;
 mod by_size;
 mod dispatch;
