@@ -332,12 +332,14 @@ fn rows(count: usize, heads: usize, d: usize) {
     }
 }
 
-/// A graph of `nodes`: a hub with every third edge, a ring, and nodes that no edge enters.
+/// A graph of `nodes`: a hub with an edge of some 40 nodes at most, a ring, and nodes that no edge
+/// enters. The reference pads every node to the edges of the hub.
 fn hub_and_ring(nodes: u32) -> Adjacency {
+    let every = (nodes / 40).max(3);
     let list: Vec<_> = (0..nodes)
         .flat_map(|s| {
             [
-                [s, if s % 3 == 0 { 0 } else { s / 2 }],
+                [s, if s % every == 0 { 0 } else { s / 2 }],
                 [s, (s + 1) % nodes],
             ]
         })
