@@ -4,6 +4,7 @@ use candle_core::{Device, Result, Tensor};
 use rayon::prelude::*;
 
 use super::dispatch::fused_on_cpu;
+use super::half_precision::{is_half, wide};
 use super::host::HostF32;
 use super::segment::SUM_BLOCK;
 use super::simd::{self, Columns, column_groups, lanes};
@@ -33,6 +34,9 @@ pub fn sum_by_source(states: &Tensor, adjacency: &Adjacency) -> Result<Tensor> {
     let _work = work::record(|| work::edge_sum(states, shape.0));
     if adjacency.is_empty() {
         return Tensor::zeros(shape, states.dtype(), states.device());
+    }
+    if is_half(states) {
+        return sum_by_source(&wide(states)?, adjacency)?.to_dtype(states.dtype());
     }
     if !fused_on_cpu([states]) {
         let zeros = Tensor::zeros(shape, states.dtype(), states.device())?;

@@ -9,6 +9,8 @@
 
 mod activation;
 mod affine_rows;
+#[cfg(test)]
+mod agreement;
 mod attention;
 mod by_size;
 mod dispatch;
@@ -16,6 +18,7 @@ mod edge_update;
 mod endpoint_sums;
 mod feed_forward;
 mod gated_sum;
+pub(crate) mod half_precision;
 mod host;
 // Without a GPU to build for, only the tests run kernels.
 #[cfg_attr(

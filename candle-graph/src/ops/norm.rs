@@ -3,6 +3,7 @@
 use candle_core::{D, Result, Tensor, bail};
 
 use super::dispatch::fused_on_cpu;
+use super::half_precision::{is_half, wide};
 use super::{affine_rows, layer_norm, work};
 
 /// `scale ⊙ x + shift`, both `[width]`: what BatchNorm is once its running statistics are folded in.
@@ -29,6 +30,9 @@ impl Affine {
 /// Every row of `[rows, width]` divided by its length, or by `eps` where that is larger.
 pub fn normalise_rows(x: &Tensor, eps: f64) -> Result<Tensor> {
     let _work = work::record(|| work::pointwise(3, x, []));
+    if is_half(x) {
+        return normalise_rows(&wide(x)?, eps)?.to_dtype(x.dtype());
+    }
     let length = x.sqr()?.sum_keepdim(D::Minus1)?.sqrt()?;
     x.broadcast_div(&length.maximum(eps)?)
 }
@@ -75,6 +79,17 @@ impl LayerNorm {
         let _work = work::record(|| work::layer_norm(self, x, residual));
         if fits && fused_on_cpu(tensors.into_iter().chain(residual)) {
             return layer_norm::forward(self, x, residual);
+        }
+        if is_half(x) {
+            let exact = Self {
+                weight: wide(&self.weight)?,
+                bias: wide(&self.bias)?,
+                eps: self.eps,
+            };
+            let residual = residual.map(wide).transpose()?;
+            return exact
+                .of_sum(&wide(x)?, residual.as_ref())?
+                .to_dtype(x.dtype());
         }
         let x = match residual {
             Some(residual) => &(residual + x)?,
