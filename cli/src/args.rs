@@ -10,7 +10,7 @@ use candle_graph::encodings::EncodingPlan;
 use candle_graph::graph::BatchBudget;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-pub(crate) use bench::{BenchArgs, DTypeName};
+pub(crate) use bench::BenchArgs;
 pub(crate) use generate::{
     DistancesArgs, GenerateArgs, GraphsArgs, MonochromaticArgs, NetworkKindName, PairTargetName,
     ShortestPathArgs, SortingNetworksArgs, SyntheticTask,

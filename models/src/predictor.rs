@@ -104,10 +104,14 @@ impl Predictor {
         encodings: &[E],
         first: usize,
     ) -> Result<GraphBatch> {
-        let schema = self.model.input_schema();
-        let mut batch = GraphBatch::new(graphs, schema, first, &self.device)?;
+        let mut batch = self.bare_batch(graphs, first)?;
         self.model.encoding_plan().attach(&mut batch, encodings)?;
         Ok(batch)
+    }
+
+    /// The batch of `graphs` without encodings.
+    fn bare_batch<G: AsRef<Graph>>(&self, graphs: &[G], first: usize) -> Result<GraphBatch> {
+        GraphBatch::new(graphs, self.model.input_schema(), first, &self.device)
     }
 
     /// Predictions, one [`Output`] a graph in input order, with encodings computed on the fly.
@@ -143,8 +147,13 @@ impl Predictor {
             for (at, graph) in graphs.iter().enumerate() {
                 self.check(graph.as_ref(), first + at, want)?;
             }
-            let encodings = self.model.encoding_plan().compute_all(graphs, first)?;
-            outputs.extend(self.run_batch(graphs, &encodings, first, want)?);
+            if self.device.is_cpu() {
+                let encodings = self.model.encoding_plan().compute_all(graphs, first)?;
+                outputs.extend(self.run_batch(graphs, &encodings, first, want)?);
+            } else {
+                let none = Encodings::<GraphEncoding>::OnDevice;
+                outputs.extend(self.run_or_halve(graphs, none, first, want)?);
+            }
         }
         Ok(outputs)
     }
@@ -173,12 +182,13 @@ impl Predictor {
             || self.model.depends_on_batch()
             || reference_is_forced()
             || graphs.len() != encodings.len();
+        let given = |range: Range<usize>| Encodings::Given(&encodings[range]);
         let parts = match whole {
             true => Vec::new(),
             false => parts(graphs),
         };
         if parts.len() < 2 {
-            let run = || self.run_or_halve(graphs, encodings, first, want);
+            let run = || self.run_or_halve(graphs, given(0..encodings.len()), first, want);
             return match whole || !self.is_worth_threads(graphs) {
                 true => run(),
                 // From within the pool, every operation that uses threads goes on with one of them
@@ -190,7 +200,7 @@ impl Predictor {
             .into_par_iter()
             .map(|part| {
                 let first = first.saturating_add(part.start);
-                self.run_or_halve(&graphs[part.clone()], &encodings[part], first, want)
+                self.run_or_halve(&graphs[part.clone()], given(part), first, want)
             })
             .collect();
         let mut all = Vec::with_capacity(graphs.len());
@@ -206,10 +216,10 @@ impl Predictor {
     }
 
     /// Runs graphs as one batch, and where the device has not enough memory for them, as two.
-    fn run_or_halve<G: AsRef<Graph>, E: Borrow<GraphEncoding>>(
+    fn run_or_halve<G: AsRef<Graph> + Sync, E: Borrow<GraphEncoding>>(
         &self,
         graphs: &[G],
-        encodings: &[E],
+        encodings: Encodings<'_, E>,
         first: usize,
         want: Want,
     ) -> Result<Vec<Output>> {
@@ -217,7 +227,7 @@ impl Predictor {
             Err(error @ Error::OutOfDeviceMemory { .. }) => error,
             done => return done,
         };
-        if graphs.len() < 2 || graphs.len() != encodings.len() || self.model.depends_on_batch() {
+        if graphs.len() < 2 || self.model.depends_on_batch() {
             return Err(error);
         }
         // Memory that the failed run has given back is only free for certain after its work is done.
@@ -226,7 +236,9 @@ impl Predictor {
             .map_err(|error| self.of_device(error.into(), graphs, first))?;
         let middle = self.middle(graphs);
         let (left, right) = graphs.split_at(middle);
-        let (left_encodings, right_encodings) = encodings.split_at(middle);
+        let Some((left_encodings, right_encodings)) = encodings.split_at(middle) else {
+            return Err(error);
+        };
         let mut outputs = self.run_part(left, left_encodings, first, want)?;
         let first = first.saturating_add(middle);
         outputs.extend(self.run_part(right, right_encodings, first, want)?);
@@ -276,10 +288,10 @@ impl Predictor {
     }
 
     /// Runs graphs as one batch.
-    fn run_part<G: AsRef<Graph>, E: Borrow<GraphEncoding>>(
+    fn run_part<G: AsRef<Graph> + Sync, E: Borrow<GraphEncoding>>(
         &self,
         graphs: &[G],
-        encodings: &[E],
+        encodings: Encodings<'_, E>,
         first: usize,
         want: Want,
     ) -> Result<Vec<Output>> {
@@ -287,7 +299,15 @@ impl Predictor {
             self.check_pairs(graph.as_ref(), first.saturating_add(at), want)?;
         }
         let run = || {
-            let batch = self.batch(graphs, encodings, first)?;
+            let batch = match encodings {
+                Encodings::Given(encodings) => self.batch(graphs, encodings, first)?,
+                Encodings::OnDevice => {
+                    let mut batch = self.bare_batch(graphs, first)?;
+                    let plan = self.model.encoding_plan();
+                    plan.compute_on_device(&mut batch, graphs, first)?;
+                    batch
+                }
+            };
             let states = self.model.node_states(&batch, &mut Trace::off())?;
             let (tensor, level) = match want {
                 Want::Prediction => (
@@ -300,6 +320,36 @@ impl Predictor {
             split(&tensor, level, &batch)
         };
         run().map_err(|error| self.of_device(error, graphs, first))
+    }
+}
+
+/// Where the encodings of some graphs come from.
+#[derive(Debug)]
+enum Encodings<'a, E> {
+    /// They are there, one a graph.
+    Given(&'a [E]),
+    /// They are made with the batch, by its device where it can.
+    OnDevice,
+}
+
+impl<E> Clone for Encodings<'_, E> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<E> Copy for Encodings<'_, E> {}
+
+impl<E> Encodings<'_, E> {
+    /// Those of the first `middle` graphs, and the rest; nothing if there are not so many.
+    fn split_at(self, middle: usize) -> Option<(Self, Self)> {
+        match self {
+            Self::Given(encodings) => {
+                let (left, right) = encodings.split_at_checked(middle)?;
+                Some((Self::Given(left), Self::Given(right)))
+            }
+            Self::OnDevice => Some((Self::OnDevice, Self::OnDevice)),
+        }
     }
 }
 

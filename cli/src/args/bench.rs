@@ -2,18 +2,11 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use super::{at_least_one, seconds};
 use crate::device::DeviceChoice;
-
-/// Dtype of a model's weights and states.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum DTypeName {
-    F32,
-    Bf16,
-    F16,
-}
+use crate::dtype::DTypeChoice;
 
 /// Time models on this machine, with made-up graphs and weights
 ///
@@ -46,7 +39,7 @@ pub(crate) struct BenchArgs {
     pub(crate) device: DeviceChoice,
     /// Of weights, encodings and states
     #[arg(long, value_name = "DTYPE", default_value = "f32")]
-    pub(crate) dtype: DTypeName,
+    pub(crate) dtype: DTypeChoice,
     /// Run the reference operations instead of the fused ones
     #[arg(long)]
     pub(crate) reference: bool,

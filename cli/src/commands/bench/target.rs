@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use candle_core::{DType, Device, Tensor};
 
-use crate::args::{BenchArgs, DTypeName};
+use crate::args::BenchArgs;
 
 /// A device and the dtype of weights and states on it.
 #[derive(Debug, Clone)]
@@ -22,11 +22,7 @@ impl Target {
         let target = Self {
             device: args.device.open()?,
             device_name: args.device.to_string(),
-            dtype: match args.dtype {
-                DTypeName::F32 => DType::F32,
-                DTypeName::Bf16 => DType::BF16,
-                DTypeName::F16 => DType::F16,
-            },
+            dtype: args.dtype.dtype(),
         };
         target.try_product().with_context(|| {
             format!(
