@@ -154,6 +154,7 @@ impl Launch<'_> {
     }
 
     /// What tells this compiled kernel from others.
+    #[cfg(any(feature = "cuda", feature = "metal"))]
     fn key(&self) -> source::Key {
         source::Key {
             name: self.kernel.name,

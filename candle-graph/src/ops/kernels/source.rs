@@ -32,6 +32,7 @@ impl Compiler {
 }
 
 /// What tells one compiled kernel from others.
+#[cfg(any(feature = "cuda", feature = "metal"))]
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     pub(super) name: &'static str,

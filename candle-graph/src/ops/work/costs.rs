@@ -10,6 +10,7 @@ use crate::graph::{Adjacency, Offsets};
 use crate::ops::{
     Activation, Affine, AttentionInput, ColumnRotation, EdgeUpdateInput, FeatureMap, GatedSumInput,
     LayerNorm, LinearAttentionInput, LinearWeights, NeighbourSumInput, Reduction, RotationTable,
+    WalkInput,
 };
 
 /// Of a row norm (scale and shift of every column).
@@ -324,4 +325,28 @@ pub(in crate::ops) fn layer_norm(norm: &LayerNorm, x: &Tensor, residual: Option<
         x,
         [&norm.weight, &norm.bias].into_iter().chain(residual),
     )
+}
+
+/// FLOP of one step of a walk from every node, over the edges of its graph.
+fn step_of_walks(input: &WalkInput<'_>) -> usize {
+    let edges = |nodes: std::ops::Range<usize>| -> usize {
+        let ptr = input.adjacency.ptr();
+        nodes.map(|node| ptr.range(node).len()).sum()
+    };
+    let graphs = input.node_ptr.ranges();
+    graphs
+        .map(|nodes| 2 * nodes.len() * edges(nodes.clone()))
+        .sum()
+}
+
+pub(in crate::ops) fn pair_walks(input: &WalkInput<'_>, times: usize) -> Work {
+    let pairs: usize = input.node_ptr.lengths().map(|n| n * n).sum();
+    let flops = (times - 1) * step_of_walks(input);
+    work(flops, [input.probabilities], pairs * times)
+}
+
+pub(in crate::ops) fn return_probabilities(input: &WalkInput<'_>, times: &[usize]) -> Work {
+    let steps = times.iter().copied().max().unwrap_or(0);
+    let written = input.node_ptr.total() * times.len();
+    work(steps * step_of_walks(input), [input.probabilities], written)
 }

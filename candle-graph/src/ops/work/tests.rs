@@ -5,8 +5,9 @@ use crate::graph::{Offsets, PairLayout};
 use crate::ops::test_data::{edges, randn};
 use crate::ops::{
     Activation, Affine, AttentionInput, LinearWeights, NeighbourSumInput, PairAttentionInput,
-    PairAttentionWeights, PairOutput, PairUpdate, attention, feed_forward, force_reference, linear,
-    neighbour_sum, pair_attention, sum_by_target,
+    PairAttentionWeights, PairOutput, PairUpdate, WalkInput, attention, feed_forward,
+    force_reference, linear, neighbour_sum, pair_attention, pair_walks, return_probabilities,
+    sum_by_target,
 };
 
 fn weights(out: usize, width: usize, bias: bool) -> LinearWeights {
@@ -160,6 +161,24 @@ fn a_sum_over_neighbours_counts_edges() {
     assert_eq!(run(None, None, None), work(24, 18 + 18));
     let full = run(Some(&states), Some(&factors), Some(&own));
     assert_eq!(full, work(24 * 4 + 2 * 18, 18 + 24 + 8 + 1 + 18));
+}
+
+#[test]
+fn a_walk_counts_the_edges_of_its_graph_from_every_node() {
+    // 2 nodes with 2 edges, 3 nodes with 1 edge.
+    let adjacency = edges(5, &[[0, 1], [1, 0], [2, 3]]);
+    let probabilities = &Tensor::new(&[1f32, 1.0, 1.0], &Device::Cpu).unwrap();
+    let node_ptr = &Offsets::from_lengths([2, 3], &Device::Cpu).unwrap();
+    let input = WalkInput {
+        adjacency: &adjacency,
+        probabilities,
+        node_ptr,
+    };
+    let step = 2 * (2 * 2 + 3);
+    let walks = counted(|| pair_walks(input, 4));
+    assert_eq!(walks, work(3 * step, 3 + 13 * 4));
+    let returns = counted(|| return_probabilities(input, &[1, 5]));
+    assert_eq!(returns, work(5 * step, 3 + 5 * 2));
 }
 
 #[test]
