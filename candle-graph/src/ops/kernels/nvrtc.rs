@@ -49,7 +49,8 @@ pub(super) fn accepts(name: &str, text: &str) -> Result<()> {
     let text = CString::new(text).map_err(Error::wrap)?;
     let file = CString::new(format!("{name}.cu")).map_err(Error::wrap)?;
     for architecture in ARCHITECTURES {
-        let option = CString::new(format!("--gpu-architecture={architecture}")).map_err(Error::wrap)?;
+        let option =
+            CString::new(format!("--gpu-architecture={architecture}")).map_err(Error::wrap)?;
         let options = [option.as_ptr()];
         // SAFETY: the signatures are those of nvrtc.h; all strings and the program outlive the
         // calls, and the log is as long as NVRTC says.
