@@ -11,6 +11,7 @@ mod heat_kernel;
 mod laplacian;
 mod magnet;
 mod magnetic;
+mod on_device;
 mod plan;
 mod random_walk;
 mod rotational;

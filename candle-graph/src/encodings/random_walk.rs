@@ -55,6 +55,15 @@ impl Transitions {
         out
     }
 
+    /// Source, target and probability of every step, by target.
+    pub(super) fn steps(&self) -> impl Iterator<Item = (u32, u32, f32)> + '_ {
+        let targets = self.ptr.windows(2).enumerate();
+        targets.flat_map(move |(target, range)| {
+            let range = range[0]..range[1];
+            range.map(move |at| (self.sources[at], target as u32, self.probabilities[at]))
+        })
+    }
+
     /// One step for [`LANES`] walkers: `to[t] = Σ_s P[s, t]·from[s]`.
     pub(super) fn step(&self, from: &[[f32; LANES]], to: &mut [[f32; LANES]]) {
         for (t, out) in to.iter_mut().enumerate() {

@@ -34,6 +34,7 @@ mod neighbourhood;
 mod node_blocks;
 mod norm;
 mod pair_attention;
+mod random_walk;
 mod residual_affine;
 mod rotary;
 mod row_blocks;
@@ -60,6 +61,7 @@ pub use pair_attention::{
     PairAttentionInput, PairAttentionOutput, PairAttentionWeights, PairOutput, PairUpdate,
     pair_attention,
 };
+pub use random_walk::{WalkInput, pair_walks, return_probabilities};
 pub use residual_affine::residual_affine;
 pub use rotary::{
     ColumnRotation, RotaryPairs, RotationTable, rotate, rotated_linear, rotation_table,

@@ -23,9 +23,11 @@ KERNEL(attention, OUT(scalar, out), IN(scalar, query), IN(scalar, key), IN(scala
 
     float own[HEAD_DIM];
     float sum[VALUE_DIM];
+    UNROLL
     for (uint d = 0u; d < HEAD_DIM; d++) {
         own[d] = row < end ? scale * LOAD(query, row * query_stride + head * HEAD_DIM + d) : 0.0f;
     }
+    UNROLL
     for (uint d = 0u; d < VALUE_DIM; d++) {
         sum[d] = 0.0f;
     }
@@ -53,6 +55,7 @@ KERNEL(attention, OUT(scalar, out), IN(scalar, query), IN(scalar, key), IN(scala
                 break;
             }
             float logit = 0.0f;
+            UNROLL
             for (uint d = 0u; d < HEAD_DIM; d++) {
                 logit = FMA(own[d], keys[staged * HEAD_DIM + d], logit);
             }
@@ -68,12 +71,14 @@ KERNEL(attention, OUT(scalar, out), IN(scalar, query), IN(scalar, key), IN(scala
                 const float factor = EXP(largest - logit);
                 largest = logit;
                 total *= factor;
+                UNROLL
                 for (uint d = 0u; d < VALUE_DIM; d++) {
                     sum[d] *= factor;
                 }
             }
             const float weight = EXP(logit - largest);
             total += weight;
+            UNROLL
             for (uint d = 0u; d < VALUE_DIM; d++) {
                 sum[d] = FMA(weight, values[staged * VALUE_DIM + d], sum[d]);
             }
@@ -85,6 +90,7 @@ KERNEL(attention, OUT(scalar, out), IN(scalar, query), IN(scalar, key), IN(scala
         if (warp == other) {
             met[THREAD % WARP] = largest;
             met[WARP + THREAD % WARP] = total;
+            UNROLL
             for (uint d = 0u; d < VALUE_DIM; d++) {
                 met[(2u + d) * WARP + THREAD % WARP] = sum[d];
             }
@@ -95,12 +101,14 @@ KERNEL(attention, OUT(scalar, out), IN(scalar, query), IN(scalar, key), IN(scala
             const float factor = EXP(largest - both), added = EXP(met[THREAD] - both);
             largest = both;
             total = total * factor + met[WARP + THREAD] * added;
+            UNROLL
             for (uint d = 0u; d < VALUE_DIM; d++) {
                 sum[d] = sum[d] * factor + met[(2u + d) * WARP + THREAD] * added;
             }
         }
     }
     if (warp == 0u && row < end) {
+        UNROLL
         for (uint d = 0u; d < VALUE_DIM; d++) {
             const float result = total == 0.0f ? 0.0f : sum[d] / total;
             STORE(out, (row * heads + head) * VALUE_DIM + d, result);

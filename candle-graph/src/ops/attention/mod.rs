@@ -1,6 +1,8 @@
 //! Softmax attention among the nodes of every graph.
 
 mod cpu;
+#[cfg(feature = "flash-attn")]
+mod flash;
 mod gpu;
 mod reference;
 #[cfg(test)]
@@ -54,6 +56,10 @@ pub fn attention(input: AttentionInput<'_>) -> Result<Tensor> {
     if fused_on_cpu(tensors.into_iter().chain(input.bias)) {
         cpu::forward(&input, widths)
     } else if fused_on_gpu(tensors.into_iter().chain(input.bias)) {
+        #[cfg(feature = "flash-attn")]
+        if flash::takes(&input, widths) {
+            return flash::forward(&input, widths);
+        }
         gpu::forward(&input, widths)
     } else {
         reference::forward(&input, widths)

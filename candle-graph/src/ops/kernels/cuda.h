@@ -12,6 +12,8 @@ typedef unsigned short ushort;
 #define GLOBAL const
 #define LOCAL
 
+#define UNROLL _Pragma("unroll")
+
 #define THREAD threadIdx.x
 #define GROUP_X blockIdx.x
 #define GROUP_Y blockIdx.y

@@ -24,6 +24,8 @@
 #define GLOBAL const
 #define LOCAL
 
+#define UNROLL
+
 #define THREAD host_current
 #define GROUP_X host_group[0]
 #define GROUP_Y host_group[1]

@@ -15,6 +15,8 @@ using namespace metal;
 #define GLOBAL device const
 #define LOCAL thread
 
+#define UNROLL _Pragma("clang loop unroll(full)")
+
 #define THREAD thread_position
 #define GROUP_X group_position.x
 #define GROUP_Y group_position.y

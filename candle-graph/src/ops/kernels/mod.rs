@@ -151,15 +151,24 @@ impl Launch<'_> {
         }
     }
 
+    /// As [`run`](Self::run), of a kernel with so many outputs.
+    ///
+    /// # Errors
+    /// As `run`.
+    pub(super) fn run_for<const OUTPUTS: usize>(&self) -> Result<[Tensor; OUTPUTS]> {
+        match self.run()?.try_into() {
+            Ok(made) => Ok(made),
+            Err(_) => bail!("{}: it does not make {OUTPUTS} tensors", self.kernel.name),
+        }
+    }
+
     /// As [`run`](Self::run), of a kernel with one output.
     ///
     /// # Errors
     /// As `run`.
     pub(super) fn run_for_one(&self) -> Result<Tensor> {
-        match self.run()?.pop() {
-            Some(made) => Ok(made),
-            None => bail!("{}: it makes nothing", self.kernel.name),
-        }
+        let [made] = self.run_for()?;
+        Ok(made)
     }
 
     /// What tells this compiled kernel from others.

@@ -71,7 +71,7 @@ impl LinearWeights {
     }
 
     /// All tensors, for the dispatch.
-    pub(super) fn tensors(&self) -> impl Iterator<Item = &Tensor> {
+    pub(super) fn tensors(&self) -> impl Iterator<Item = &Tensor> + Clone {
         std::iter::once(&self.weight).chain(&self.bias)
     }
 

@@ -1,13 +1,14 @@
 //! Linear attention among the nodes of every graph: a kernel of features instead of the softmax.
 
 mod cpu;
+mod gpu;
 mod reference;
 #[cfg(test)]
 mod tests;
 
 use candle_core::{Result, Tensor, bail};
 
-use super::dispatch::fused_on_cpu;
+use super::dispatch::{fused_on_cpu, fused_on_gpu};
 use super::{RotaryPairs, RotationTable};
 use crate::graph::Offsets;
 
@@ -109,8 +110,11 @@ pub fn linear_attention(input: LinearAttentionInput<'_>) -> Result<Tensor> {
         .flat_map(|rotation| [rotation.query, rotation.key])
         .flat_map(|table| [&table.cos, &table.sin]);
     let tensors = [input.query, input.key, input.value];
-    if fused_on_cpu(tensors.into_iter().chain(projection).chain(tables)) {
+    let tensors = tensors.into_iter().chain(projection).chain(tables);
+    if fused_on_cpu(tensors.clone()) {
         cpu::forward(&input, widths)
+    } else if fused_on_gpu(tensors) {
+        gpu::forward(&input, widths)
     } else {
         reference::forward(&input, widths)
     }

@@ -2,6 +2,7 @@
 //! (equation 2 of the paper) together with the update of the pair state.
 
 mod cpu;
+mod gpu;
 mod reference;
 #[cfg(test)]
 mod tests;
@@ -10,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 
 use candle_core::{Error, Result, Tensor, bail};
 
-use super::dispatch::fused_on_cpu;
+use super::dispatch::{fused_on_cpu, fused_on_gpu};
 use super::{Activation, Affine, LayerNorm, LinearWeights};
 use crate::graph::PairLayout;
 
@@ -88,7 +89,7 @@ impl PairAttentionWeights {
         self.heads * self.head_dim
     }
 
-    fn tensors(&self) -> impl Iterator<Item = &Tensor> {
+    fn tensors(&self) -> impl Iterator<Item = &Tensor> + Clone {
         self.edge
             .tensors()
             .chain([&self.logit])
@@ -145,7 +146,7 @@ impl PairUpdate {
         }
     }
 
-    fn tensors(&self) -> impl Iterator<Item = &Tensor> {
+    fn tensors(&self) -> impl Iterator<Item = &Tensor> + Clone {
         let norm = self.layer_norm.iter().flat_map(|n| [&n.weight, &n.bias]);
         let affine = self.affine.iter().flat_map(|a| [&a.scale, &a.shift]);
         self.output
@@ -255,8 +256,10 @@ pub fn pair_attention(
         .into_iter()
         .chain(weights.tensors())
         .chain(update.into_iter().flat_map(PairUpdate::tensors));
-    if fused_on_cpu(tensors) {
+    if fused_on_cpu(tensors.clone()) {
         cpu::forward(&input, weights, output, with_weights)
+    } else if width <= gpu::WIDEST && fused_on_gpu(tensors) {
+        gpu::forward(&input, weights, update, with_weights)
     } else {
         reference::forward(&input, weights, update, with_weights)
     }

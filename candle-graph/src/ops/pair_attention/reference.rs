@@ -4,7 +4,7 @@ use candle_core::{Error, Result, Tensor};
 
 use super::{PairAttentionInput, PairAttentionOutput, PairAttentionWeights, PairUpdate};
 use crate::ops::segment::{Reduction, segment_reduce, segment_softmax};
-use crate::ops::{Activation, linear};
+use crate::ops::{Activation, linear, residual_affine};
 
 pub(super) fn forward(
     input: &PairAttentionInput<'_>,
@@ -77,7 +77,8 @@ pub(super) fn forward(
     })
 }
 
-fn next_state(pair: &Tensor, state: &Tensor, update: &PairUpdate) -> Result<Tensor> {
+/// The pair state after `update`.
+pub(super) fn next_state(pair: &Tensor, state: &Tensor, update: &PairUpdate) -> Result<Tensor> {
     let mut branch = match &update.output {
         Some(output) => linear(state, output, Activation::Identity)?,
         None => state.clone(),
@@ -85,14 +86,14 @@ fn next_state(pair: &Tensor, state: &Tensor, update: &PairUpdate) -> Result<Tens
     if let Some(scale) = &update.residual_scale {
         branch = branch.broadcast_mul(&scale.reshape((1, 1))?)?;
     }
-    let mut next = (pair + branch)?;
-    if let Some(norm) = &update.layer_norm {
-        next = norm.forward(&next)?;
+    let Some(norm) = &update.layer_norm else {
+        return residual_affine(pair, &branch, update.affine.as_ref(), None);
+    };
+    let next = norm.forward(&(pair + branch)?)?;
+    match &update.affine {
+        Some(affine) => affine.forward(&next),
+        None => Ok(next),
     }
-    if let Some(affine) = &update.affine {
-        next = affine.forward(&next)?;
-    }
-    Ok(next)
 }
 
 /// `sign(x)·√|x|`. The root is kept away from 0, where its slope is infinite and would turn masked

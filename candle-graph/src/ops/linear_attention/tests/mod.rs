@@ -1,6 +1,7 @@
 //! Fused and reference against sums written out in double precision, and what both must keep.
 
 mod extremes;
+mod kernels;
 mod maps;
 mod positive_random;
 mod properties;
