@@ -109,6 +109,6 @@ mod tests {
         let error = || Ok(difference(&run()?, &expected));
         assert_caught("edge < edges", "edge <= edges", error);
         assert_caught("column < width", "column <= width", error);
-        assert_caught("sources[edge] * source", "edge * source", error);
+        assert_caught("targets[edge] *", "sources[edge] *", error);
     }
 }

@@ -15,12 +15,12 @@
 
 #define ADD(a, b) ((a) + (b))
 
-// Joins `meeting` over the lanes of every column; the result is in the first COLUMNS places.
+// Joins `meeting` over the lanes of every column; the result is in the first COLUMNS places, where
+// lane 0 may read its own at once and others after a barrier.
 #define JOIN_LANES(meeting, join)                                                                  \
     for (uint half_of = LANES / 2u; half_of > 0u; half_of /= 2u) {                                 \
         BARRIER();                                                                                 \
         if (LANE < half_of) {                                                                      \
             meeting[THREAD] = join(meeting[THREAD], meeting[THREAD + half_of * COLUMNS]);          \
         }                                                                                          \
-    }                                                                                              \
-    BARRIER();
+    }

@@ -16,7 +16,7 @@ mod metal;
 mod nvrtc;
 mod source;
 
-use candle_core::{DType, Device, Result, Shape, Tensor, bail};
+use candle_core::{DType, Device, Layout, Result, Shape, Tensor, bail};
 
 /// Threads that run in step, on every device this is built for.
 pub(super) const WARP: usize = 32;
@@ -40,6 +40,15 @@ pub(super) fn rows_or(tensor: Option<&Tensor>, unread: &Tensor) -> Result<Tensor
     match tensor {
         Some(tensor) => strided_rows(tensor),
         None => Ok(unread.clone()),
+    }
+}
+
+/// Where the elements of an input begin in its storage.
+fn start(layout: &Layout) -> usize {
+    // A view without elements may begin behind the last one.
+    match layout.shape().elem_count() {
+        0 => 0,
+        _ => layout.start_offset(),
     }
 }
 

@@ -7,6 +7,7 @@ KERNEL(layer_norm, OUT(scalar, out), IN(scalar, x), IN(scalar, residual), IN(sca
     const uint row = GROUP_X * (THREADS / WARP) + THREAD / WARP;
     float own[PER_THREAD];
     float sum = 0.0f;
+    UNROLL
     for (uint i = 0u; i < PER_THREAD; i++) {
         const uint column = i * WARP + THREAD % WARP;
         float value = 0.0f;
@@ -22,6 +23,7 @@ KERNEL(layer_norm, OUT(scalar, out), IN(scalar, x), IN(scalar, residual), IN(sca
     WARP_SUM(sum)
     const float mean = sum / (float)width;
     float squares = 0.0f;
+    UNROLL
     for (uint i = 0u; i < PER_THREAD; i++) {
         if (i * WARP + THREAD % WARP < width) {
             own[i] -= mean;
@@ -30,6 +32,7 @@ KERNEL(layer_norm, OUT(scalar, out), IN(scalar, x), IN(scalar, residual), IN(sca
     }
     WARP_SUM(squares)
     const float factor = 1.0f / SQRT(squares / (float)width + eps);
+    UNROLL
     for (uint i = 0u; i < PER_THREAD; i++) {
         const uint column = i * WARP + THREAD % WARP;
         if (row < rows && column < width) {

@@ -92,7 +92,7 @@ mod tests {
             error,
         );
         assert_caught("edge < until", "edge <= until", error);
-        assert_caught("total *= factor;", "", error);
+        assert_caught("block_total *= factor;", "", error);
         assert_caught("highest[other] - both", "0.0f", error);
         assert_caught("LANE == 0u && column < width", "column < width", error);
     }

@@ -85,7 +85,6 @@ mod tests {
         let expected = force_reference(run).unwrap();
         let error = || Ok(difference(&run()?, &expected));
         assert_caught("        BARRIER(); ", "", error);
-        assert_caught("    BARRIER();\n", "\n", error);
         assert_caught("edge < until", "edge <= until", error);
         assert_caught("0u && column < width", "0u && column <= width", error);
         assert_caught("largest = LOWEST", "largest = 0.0f", error);

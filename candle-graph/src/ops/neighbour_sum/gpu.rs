@@ -168,7 +168,6 @@ mod tests {
         let expected = force_reference(|| case.run(7)).unwrap();
         let error = || Ok(difference(&case.run(7)?, &expected));
         assert_caught("        BARRIER(); ", "", error);
-        assert_caught("    BARRIER();\n", "\n", error);
         assert_caught("edge < until", "edge <= until", error);
         assert_caught("TERMS_OF_BLOCK) {", "LANES) {", error);
         assert_caught("LANE == 0u && column < width", "column < width", error);

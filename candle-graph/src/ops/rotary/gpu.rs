@@ -32,10 +32,8 @@ pub(super) fn rotation_table(t: &Tensor, frequencies: &Tensor) -> Result<Rotatio
         groups: groups_of_rows(rows, pairs),
         threads: THREADS,
     };
-    match <[Tensor; 2]>::try_from(launch.run()?) {
-        Ok([cos, sin]) => Ok(RotationTable { cos, sin }),
-        Err(made) => bail!("rotation table: {} results", made.len()),
-    }
+    let [cos, sin] = launch.run_for()?;
+    Ok(RotationTable { cos, sin })
 }
 
 pub(super) fn rotate(x: &Tensor, rotation: &ColumnRotation<'_>, groups: Groups) -> Result<Tensor> {

@@ -93,6 +93,7 @@ KERNEL(segment_softmax, OUT(scalar, out), IN(scalar, values), IN(uint, ptr), VAL
     }
     meeting[THREAD] = largest;
     JOIN_LANES(meeting, MAX)
+    BARRIER();
     largest = meeting[THREAD % COLUMNS];
 
     float sum = 0.0f;
@@ -103,6 +104,7 @@ KERNEL(segment_softmax, OUT(scalar, out), IN(scalar, values), IN(uint, ptr), VAL
     }
     total[THREAD] = sum;
     JOIN_LANES(total, ADD)
+    BARRIER();
     const float factor = 1.0f / (total[THREAD % COLUMNS] + 1e-16f);
     if (column < width) {
         for (uint row = first + lane; row < end; row += LANES) {
