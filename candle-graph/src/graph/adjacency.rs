@@ -1,8 +1,11 @@
 //! Edges by target.
 
+use std::sync::{Arc, OnceLock};
+
 use candle_core::{Device, Error, Result, Tensor};
 
 use super::Offsets;
+use super::by_source::BySource;
 use super::index_tensors::IndexTensors;
 
 /// Directed edges sorted by target (compressed rows): what every aggregation over the neighbours
@@ -13,6 +16,7 @@ pub struct Adjacency {
     targets: Vec<u32>,
     ptr: Offsets,
     tensors: IndexTensors,
+    by_source: OnceLock<Arc<BySource>>,
 }
 
 impl Adjacency {
@@ -42,6 +46,7 @@ impl Adjacency {
             targets,
             ptr: Offsets::from_lengths(in_degrees, device).map_err(Error::wrap)?,
             tensors: IndexTensors::default(),
+            by_source: OnceLock::new(),
         })
     }
 
@@ -79,6 +84,15 @@ impl Adjacency {
     pub fn tensors(&self) -> Result<(&Tensor, &Tensor)> {
         self.tensors
             .get([&self.sources, &self.targets], self.ptr.device())
+    }
+
+    /// The edges in the order of their sources, made when first asked for.
+    pub(crate) fn by_source(&self) -> Result<&BySource> {
+        if let Some(made) = self.by_source.get() {
+            return Ok(made);
+        }
+        let made = BySource::new(&self.sources, self.num_nodes(), self.ptr.device())?;
+        Ok(self.by_source.get_or_init(|| Arc::new(made)))
     }
 }
 

@@ -7,6 +7,7 @@
 mod adjacency;
 mod batch;
 mod budget;
+mod by_source;
 mod features;
 mod host;
 mod index_tensors;

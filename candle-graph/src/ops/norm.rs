@@ -2,7 +2,7 @@
 
 use candle_core::{D, Result, Tensor, bail};
 
-use super::dispatch::fused_on_cpu;
+use super::dispatch::{fused_on_cpu, fused_on_gpu};
 use super::half_precision::{is_half, wide};
 use super::{affine_rows, layer_norm, work};
 
@@ -20,8 +20,12 @@ impl Affine {
     pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let _work = work::record(|| work::pointwise(work::AFFINE, x, [&self.scale, &self.shift]));
         let fits = x.rank() == 2 && x.dim(1)? == self.scale.elem_count();
-        if fits && fused_on_cpu([x, &self.scale, &self.shift]) {
-            return affine_rows::forward(x, None, Some([&self.scale, &self.shift]), None);
+        let map = [&self.scale, &self.shift];
+        if fits && fused_on_cpu([x].into_iter().chain(map)) {
+            return affine_rows::cpu::forward(x, None, Some(map), None);
+        }
+        if fits && fused_on_gpu([x].into_iter().chain(map)) {
+            return affine_rows::gpu::forward(x, None, Some(map), None);
         }
         x.broadcast_mul(&self.scale)?.broadcast_add(&self.shift)
     }
@@ -75,10 +79,13 @@ impl LayerNorm {
 
     fn of_sum(&self, x: &Tensor, residual: Option<&Tensor>) -> Result<Tensor> {
         let fits = x.rank() == 2 && x.dim(1)? == self.weight.elem_count();
-        let tensors = [x, &self.weight, &self.bias];
         let _work = work::record(|| work::layer_norm(self, x, residual));
-        if fits && fused_on_cpu(tensors.into_iter().chain(residual)) {
-            return layer_norm::forward(self, x, residual);
+        let tensors = [x, &self.weight, &self.bias].into_iter().chain(residual);
+        if fits && fused_on_cpu(tensors.clone()) {
+            return layer_norm::cpu::forward(self, x, residual);
+        }
+        if fits && fused_on_gpu(tensors) {
+            return layer_norm::gpu::forward(self, x, residual);
         }
         if is_half(x) {
             let exact = Self {

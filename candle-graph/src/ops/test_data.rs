@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use candle_core::{Device, Tensor};
+use candle_core::{DType, Device, Tensor};
 
 use crate::graph::Adjacency;
 
@@ -59,6 +59,34 @@ pub(super) fn awkward_edges() -> Vec<Adjacency> {
     ]
 }
 
+/// A small graph with what is easily forgotten: nodes without incoming edges, self loops, repeated
+/// edges, and a node with more incoming edges than one block of terms.
+pub(super) fn uneven_graph() -> Adjacency {
+    let hub: Vec<_> = (0..75).map(|i| [i * i % 9, 7]).collect();
+    let others = [
+        [0, 1],
+        [1, 1],
+        [3, 1],
+        [3, 1],
+        [2, 3],
+        [3, 3],
+        [3, 3],
+        [8, 9],
+    ];
+    edges(10, &[hub.as_slice(), &others].concat())
+}
+
+/// Graphs for kernels that run on the CPU: one without edges, and [`uneven_graph`].
+pub(super) fn awkward_graphs() -> [Adjacency; 2] {
+    [edges(3, &[]), uneven_graph()]
+}
+
+/// Two random matrices that are columns of a wider one.
+pub(super) fn packed(rows: usize, width: usize) -> [Tensor; 2] {
+    let all = randn(&[rows, 2 * width + 3], 1.0);
+    [1, width + 2].map(|first| all.narrow(1, first, width).unwrap())
+}
+
 /// Widths on both sides of every group of columns, and those of published models.
 pub(super) const WIDTHS: [usize; 6] = [1, 7, 12, 52, 64, 96];
 
@@ -107,4 +135,39 @@ pub(super) fn agrees(tolerance: f64, body: impl Fn() -> candle_core::Result<Tens
         error <= tolerance,
         "kernels differ from the reference by {error:e}"
     );
+}
+
+/// Checks that the kernels of GPUs, run on the CPU, read and write f16 and bf16, and that results
+/// differ by no more than the rounding of the result from the f32 reference for the same operands.
+#[track_caller]
+pub(super) fn agrees_in_half(
+    tensors: &[&Tensor],
+    body: impl Fn(&[Tensor]) -> candle_core::Result<Tensor>,
+) {
+    for dtype in [DType::F16, DType::BF16] {
+        agrees_in(dtype, tensors, &body);
+    }
+}
+
+/// As [`agrees_in_half`], for one of the two.
+#[track_caller]
+pub(super) fn agrees_in(
+    dtype: DType,
+    tensors: &[&Tensor],
+    body: impl Fn(&[Tensor]) -> candle_core::Result<Tensor>,
+) {
+    let rounding = match dtype {
+        DType::F16 => 1.0 / 1024.0,
+        _ => 1.0 / 128.0,
+    };
+    let as_dtype = |tensors: &[Tensor], dtype| -> Vec<Tensor> {
+        let cast = tensors.iter().map(|t| t.to_dtype(dtype).unwrap());
+        cast.collect()
+    };
+    let rounded: Vec<Tensor> = tensors.iter().map(|t| t.to_dtype(dtype).unwrap()).collect();
+    let found = super::kernels::host::on_kernels(|| body(&rounded)).unwrap();
+    assert_eq!(found.dtype(), dtype);
+    let expected = super::force_reference(|| body(&as_dtype(&rounded, DType::F32))).unwrap();
+    let error = difference(&found.to_dtype(DType::F32).unwrap(), &expected);
+    assert!(error <= rounding, "{dtype:?}: {error:e}");
 }

@@ -1,10 +1,11 @@
 //! States of edges from those at their ends.
 
 mod cpu;
+mod gpu;
 
 use candle_core::{Result, Tensor};
 
-use super::dispatch::fused_on_cpu;
+use super::dispatch::{fused_on_cpu, fused_on_gpu};
 use super::{Activation, neighbourhood, work};
 use crate::graph::Adjacency;
 
@@ -51,8 +52,12 @@ pub fn edge_update(input: EdgeUpdateInput<'_>) -> Result<Tensor> {
     if adjacency.is_empty() {
         return Tensor::zeros((0, width), from_sources.dtype(), from_sources.device());
     }
-    if fused_on_cpu(edge_states.into_iter().chain([from_sources, from_targets])) {
+    let tensors = edge_states.into_iter().chain([from_sources, from_targets]);
+    if fused_on_cpu(tensors.clone()) {
         return cpu::forward(&input);
+    }
+    if fused_on_gpu(tensors) {
+        return gpu::forward(&input);
     }
     let sources = neighbourhood::of_sources(from_sources, adjacency)?;
     let ends = (sources + neighbourhood::of_targets(from_targets, adjacency)?)?;

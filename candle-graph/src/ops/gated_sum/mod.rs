@@ -1,13 +1,14 @@
 //! Gated sums over the neighbours of every node, with edge states that change too.
 
 mod cpu;
+mod gpu;
 mod reference;
 #[cfg(test)]
 mod tests;
 
 use candle_core::{Result, Tensor, bail};
 
-use super::dispatch::fused_on_cpu;
+use super::dispatch::{fused_on_cpu, fused_on_gpu};
 use super::{Activation, Affine, LinearWeights};
 use super::{neighbourhood, work};
 use crate::graph::Adjacency;
@@ -73,13 +74,17 @@ pub fn gated_sum(input: GatedSumInput<'_>) -> Result<GatedSumOutput> {
     ];
     let norms = [input.norm_node, input.norm_edge].map(|norm| [&norm.scale, &norm.shift]);
     let options = [input.weights, input.residual];
-    let all = (tensors.into_iter())
-        .chain(norms.into_iter().flatten())
-        .chain(options.into_iter().flatten())
-        .chain(input.gate_edge.tensors());
-    let _work = work::record(|| work::gated_sum(&input, all.clone()));
-    if fused_on_cpu(all) {
+    let all = || {
+        (tensors.into_iter())
+            .chain(norms.into_iter().flatten())
+            .chain(options.into_iter().flatten())
+            .chain(input.gate_edge.tensors())
+    };
+    let _work = work::record(|| work::gated_sum(&input, all()));
+    if fused_on_cpu(all()) {
         cpu::forward(&input)
+    } else if fused_on_gpu(all()) {
+        gpu::forward(&input)
     } else {
         reference::forward(&input)
     }

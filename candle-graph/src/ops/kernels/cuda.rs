@@ -10,7 +10,7 @@ use candle_core::{CudaDevice, CudaStorage, DType, Error, Result, Storage, Tensor
 use half::{bf16, f16};
 
 use super::source::{self, Compiler, Key};
-use super::{Launch, Value};
+use super::{Launch, Value, start};
 
 /// A kernel as PTX, and the name of its module on devices.
 #[derive(Debug)]
@@ -79,7 +79,7 @@ pub(super) fn run(launch: &Launch<'_>, device: &CudaDevice) -> Result<Vec<Tensor
         .collect();
     let inputs = (locked.iter())
         .map(|(storage, layout)| match &**storage {
-            Storage::Cuda(storage) => view(name, storage, layout.start_offset()),
+            Storage::Cuda(storage) => view(name, storage, start(layout)),
             _ => bail!("{name}: an input that is not on the CUDA device"),
         })
         .collect::<Result<Vec<_>>>()?;

@@ -38,6 +38,8 @@
 #define ABS(x) fabsf(x)
 #define TANH(x) tanhf(x)
 #define LOG1P(x) log1pf(x)
+#define SIN(x) sinf(x)
+#define COS(x) cosf(x)
 #define MAX(a, b) fmaxf(a, b)
 #define MIN(a, b) fminf(a, b)
 #define FMA(a, b, c) fmaf(a, b, c)

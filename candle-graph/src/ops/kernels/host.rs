@@ -13,7 +13,7 @@ use candle_core::{CpuStorage, DType, Device, Error, Result, Storage, Tensor, bai
 use libloading::Library;
 
 use super::source::{self, Compiler, Parameter};
-use super::{Launch, Value, nvrtc, row_stride};
+use super::{Launch, Value, nvrtc, row_stride, start};
 
 thread_local! {
     static ACTIVE: Cell<bool> = const { Cell::new(false) };
@@ -262,7 +262,7 @@ fn bytes(tensor: &Tensor) -> Result<Vec<u8>> {
     let Storage::Cpu(storage) = &*storage else {
         bail!("a tensor that is not on the CPU");
     };
-    let start = layout.start_offset();
+    let start = start(layout);
     let range = match (layout.is_contiguous(), layout.dims()) {
         (false, &[rows, columns]) if rows > 0 => {
             start..start + (rows - 1) * row_stride(tensor) + columns

@@ -30,6 +30,8 @@ using namespace metal;
 #define ABS(x) fabs(float(x))
 #define TANH(x) precise::tanh(float(x))
 #define LOG1P(x) log_of_one_plus(x)
+#define SIN(x) precise::sin(float(x))
+#define COS(x) precise::cos(float(x))
 #define MAX(a, b) fmax(float(a), float(b))
 #define MIN(a, b) fmin(float(a), float(b))
 #define FMA(a, b, c) fma(float(a), float(b), float(c))

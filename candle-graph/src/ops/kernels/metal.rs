@@ -9,7 +9,7 @@ use candle_metal_kernels::metal::ComputePipeline;
 use objc2_metal::{MTLCompileOptions, MTLMathMode, MTLSize};
 
 use super::source::{self, Compiler, Key};
-use super::{Launch, Value};
+use super::{Launch, Value, start};
 
 /// Kernels by device (its registry number) and by what they were compiled for.
 static COMPILED: LazyLock<RwLock<HashMap<(u64, Key), ComputePipeline>>> =
@@ -62,7 +62,7 @@ pub(super) fn run(launch: &Launch<'_>, device: &MetalDevice) -> Result<Vec<Tenso
         let Storage::Metal(storage) = &**storage else {
             bail!("{name}: an input that is not on the Metal device");
         };
-        let offset = layout.start_offset() * storage_size(storage);
+        let offset = start(layout) * storage_size(storage);
         encoder.set_input_buffer(outputs.len() + at, Some(storage.buffer()), offset);
     }
     for (at, value) in launch.values.iter().enumerate() {

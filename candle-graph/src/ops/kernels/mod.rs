@@ -5,6 +5,7 @@
 //! A kernel is compiled for the numbers that shape its loops ([`Launch::constants`]) and for the
 //! dtype of its tensors; sums are f32 whatever the dtype.
 
+pub(super) mod columns;
 #[cfg(feature = "cuda")]
 mod cuda;
 #[cfg(test)]
@@ -15,7 +16,7 @@ mod metal;
 mod nvrtc;
 mod source;
 
-use candle_core::{DType, Device, Result, Shape, Tensor, bail};
+use candle_core::{DType, Device, Layout, Result, Shape, Tensor, bail};
 
 /// Threads that run in step, on every device this is built for.
 pub(super) const WARP: usize = 32;
@@ -31,6 +32,23 @@ pub(super) fn strided_rows(tensor: &Tensor) -> Result<Tensor> {
     match matches!(tensor.stride(), &[stride, 1] if stride > 0) {
         true => Ok(tensor.clone()),
         false => tensor.contiguous(),
+    }
+}
+
+/// [`strided_rows`] of `tensor`, or in its place a tensor that the kernel does not read.
+pub(super) fn rows_or(tensor: Option<&Tensor>, unread: &Tensor) -> Result<Tensor> {
+    match tensor {
+        Some(tensor) => strided_rows(tensor),
+        None => Ok(unread.clone()),
+    }
+}
+
+/// Where the elements of an input begin in its storage.
+fn start(layout: &Layout) -> usize {
+    // A view without elements may begin behind the last one.
+    match layout.shape().elem_count() {
+        0 => 0,
+        _ => layout.start_offset(),
     }
 }
 
@@ -107,6 +125,15 @@ impl Launch<'_> {
             if !input.device().same_device(first.device()) {
                 bail!("{name}: inputs on different devices");
             }
+        }
+        // Kernels count elements in 32 bits.
+        let of_inputs = (self.inputs.iter()).map(|input| match *input.dims() {
+            [rows, columns] => rows.saturating_mul(row_stride(input).max(columns)),
+            _ => input.elem_count(),
+        });
+        let of_outputs = self.outputs.iter().map(|(shape, _)| shape.elem_count());
+        if let Some(count) = of_inputs.chain(of_outputs).find(|&n| n > u32::MAX as usize) {
+            bail!("{name}: a tensor of {count} elements: use smaller batches");
         }
         if self.threads == 0 || !self.threads.is_multiple_of(WARP) || self.threads > 1024 {
             bail!("{name}: groups of {} threads", self.threads);

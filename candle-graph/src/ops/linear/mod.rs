@@ -1,6 +1,7 @@
 //! Affine map with activation, `act(x·Wᵀ + b)`.
 
 mod cpu;
+mod gpu;
 mod reference;
 
 use std::sync::{Arc, OnceLock};
@@ -8,11 +9,12 @@ use std::sync::{Arc, OnceLock};
 use candle_core::{Result, Tensor, bail};
 
 use super::Activation;
-use super::dispatch::fused_on_cpu;
+use super::dispatch::{fused_on_cpu, fused_on_gpu};
 use super::matmul::Rhs;
 use super::work;
 
 pub(super) use cpu::{even_blocks, map_blocks};
+pub(super) use gpu::product;
 
 /// Weight `[out, in]` and optional bias `[out]` of an affine map, with the form that the CPU kernel
 /// wants made once. Cloning is cheap.
@@ -106,6 +108,8 @@ pub fn linear(x: &Tensor, weights: &LinearWeights, activation: Activation) -> Re
     let _work = work::record(|| work::linear(x, weights, activation));
     if fused_on_cpu(weights.tensors().chain([x])) {
         cpu::linear(x, weights, activation)
+    } else if fused_on_gpu(weights.tensors().chain([x])) {
+        gpu::linear(x, weights, activation)
     } else {
         reference::linear(x, weights, activation)
     }

@@ -1,13 +1,14 @@
 //! Softmax aggregation of what the neighbours of every node send.
 
 mod cpu;
+mod gpu;
 mod reference;
 #[cfg(test)]
 mod tests;
 
 use candle_core::{Result, Tensor};
 
-use super::dispatch::fused_on_cpu;
+use super::dispatch::{fused_on_cpu, fused_on_gpu};
 use super::{neighbourhood, work};
 use crate::graph::Adjacency;
 
@@ -31,6 +32,8 @@ pub fn neighbour_softmax(
     let _work = work::record(|| work::neighbour_softmax(nodes, edge_states));
     if fused_on_cpu([nodes, edge_states]) {
         cpu::forward(nodes, edge_states, adjacency)
+    } else if fused_on_gpu([nodes, edge_states]) {
+        gpu::forward(nodes, edge_states, adjacency)
     } else {
         reference::forward(nodes, edge_states, adjacency)
     }

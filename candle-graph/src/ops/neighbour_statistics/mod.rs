@@ -1,13 +1,14 @@
 //! Mean, largest value and sum of what the neighbours of every node send.
 
 mod cpu;
+mod gpu;
 mod reference;
 #[cfg(test)]
 mod tests;
 
 use candle_core::{Result, Tensor, bail};
 
-use super::dispatch::fused_on_cpu;
+use super::dispatch::{fused_on_cpu, fused_on_gpu};
 use super::{neighbourhood, work};
 use crate::graph::Adjacency;
 
@@ -36,6 +37,8 @@ pub fn neighbour_statistics(
     let _work = work::record(|| work::neighbour_statistics(targets, sources, edge_states));
     if fused_on_cpu([targets, sources, edge_states]) {
         cpu::forward(targets, sources, edge_states, adjacency)
+    } else if fused_on_gpu([targets, sources, edge_states]) {
+        gpu::forward(targets, sources, edge_states, adjacency)
     } else {
         reference::forward(targets, sources, edge_states, adjacency)
     }

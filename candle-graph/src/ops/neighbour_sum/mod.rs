@@ -1,13 +1,16 @@
 //! Weighted sums of what the neighbours of every node send.
 
 mod cpu;
+mod gpu;
 mod reference;
 #[cfg(test)]
 mod tests;
 
 use candle_core::{Result, Tensor, bail};
 
-use super::dispatch::fused_on_cpu;
+pub(super) use gpu::gathered_sum;
+
+use super::dispatch::{fused_on_cpu, fused_on_gpu};
 use super::{neighbourhood, work};
 use crate::graph::Adjacency;
 
@@ -36,8 +39,11 @@ pub fn neighbour_sum(input: NeighbourSumInput<'_>) -> Result<Tensor> {
     let groups = check(&input)?;
     let _work = work::record(|| work::neighbour_sum(&input));
     let options = [input.edge_states, input.weights, input.self_weight];
-    if fused_on_cpu(options.into_iter().flatten().chain([input.nodes])) {
+    let tensors = options.into_iter().flatten().chain([input.nodes]);
+    if fused_on_cpu(tensors.clone()) {
         cpu::forward(&input, groups)
+    } else if fused_on_gpu(tensors) {
+        gpu::forward(&input, groups)
     } else {
         reference::forward(&input, groups)
     }

@@ -4,7 +4,7 @@ mod reference;
 
 use candle_core::{Result, Tensor, bail};
 
-use super::dispatch::fused_on_cpu;
+use super::dispatch::{fused_on_cpu, fused_on_gpu};
 use super::{Affine, affine_rows, work};
 
 /// `(residual + x) ⊙ scale + shift + add`, all `[rows, width]`: a residual sum, the BatchNorm after
@@ -38,8 +38,11 @@ pub fn residual_affine(
         }
     }
     let _work = work::record(|| work::residual_affine(residual, x, affine, add));
-    if fused_on_cpu(parts.into_iter().flatten().chain(add).chain([residual, x])) {
-        affine_rows::forward(x, Some(residual), parts, add)
+    let tensors = || parts.into_iter().flatten().chain(add).chain([residual, x]);
+    if fused_on_cpu(tensors()) {
+        affine_rows::cpu::forward(x, Some(residual), parts, add)
+    } else if fused_on_gpu(tensors()) {
+        affine_rows::gpu::forward(x, Some(residual), parts, add)
     } else {
         reference::forward(residual, x, affine, add)
     }

@@ -1,6 +1,7 @@
 //! Rotation of pairs of columns by angles that depend on the row: rotary encodings.
 
 mod cpu;
+mod gpu;
 mod reference;
 mod sin_cos;
 #[cfg(test)]
@@ -10,7 +11,7 @@ use std::ops::Range;
 
 use candle_core::{Result, Tensor, bail};
 
-use super::dispatch::fused_on_cpu;
+use super::dispatch::{fused_on_cpu, fused_on_gpu};
 use super::{Activation, LinearWeights, linear, work};
 
 /// Cosines and sines of the angles of every node.
@@ -153,6 +154,8 @@ pub fn rotation_table(t: &Tensor, frequencies: &Tensor) -> Result<RotationTable>
     let _work = work::record(|| work::rotation_table(t, frequencies));
     if fused_on_cpu([t, frequencies]) {
         cpu::rotation_table(t, frequencies)
+    } else if fused_on_gpu([t, frequencies]) {
+        gpu::rotation_table(t, frequencies)
     } else {
         reference::rotation_table(t, frequencies)
     }
@@ -178,8 +181,11 @@ pub fn rotate(
     };
     let groups = rotation.check(rows, width)?;
     let _work = work::record(|| work::rotate(x, table));
-    if fused_on_cpu(rotation.tensors().into_iter().chain([x])) {
+    let tensors = rotation.tensors().into_iter().chain([x]);
+    if fused_on_cpu(tensors.clone()) {
         cpu::rotate(x, &rotation, groups)
+    } else if fused_on_gpu(tensors) {
+        gpu::rotate(x, &rotation, groups)
     } else {
         reference::rotate(x, table, groups)
     }
@@ -206,10 +212,16 @@ pub fn rotated_linear(
     let groups = (rotations.iter())
         .map(|rotation| rotation.check(rows, weights.out_dim()))
         .collect::<Result<Vec<_>>>()?;
-    let angles = rotations.iter().flat_map(ColumnRotation::tensors);
     let _work = work::record(|| work::rotated_linear(x, weights, rotations));
-    if fused_on_cpu(weights.tensors().chain(angles).chain([x])) {
+    let tensors = || {
+        let angles = rotations.iter().flat_map(ColumnRotation::tensors);
+        weights.tensors().chain(angles).chain([x])
+    };
+    if fused_on_cpu(tensors()) {
         return cpu::rotated_linear(x, weights, rotations, &groups);
+    }
+    if fused_on_gpu(tensors()) {
+        return gpu::rotated_linear(x, weights, rotations, &groups);
     }
     let projected = linear(x, weights, Activation::Identity)?;
     (rotations.iter().zip(groups)).try_fold(projected, |made, (rotation, groups)| {

@@ -4,31 +4,18 @@ use candle_core::{DType, Result, Shape, Tensor};
 
 use super::Reduction;
 use crate::graph::Offsets;
+use crate::ops::kernels::columns::{THREADS, columns, groups_of_rows, kernel_of_columns};
 use crate::ops::kernels::{Kernel, Launch, Value};
-
-const THREADS: usize = 128;
 
 /// Rows that one group reduces; longer segments are cut into pieces of so many, so that they keep
 /// many groups busy and sums stay exact.
 const ROWS_OF_PIECE: usize = 1024;
 
-const fn kernel(name: &'static str) -> Kernel {
-    Kernel {
-        name,
-        source: include_str!("kernels.c"),
-    }
-}
-
-static REDUCE: Kernel = kernel("segment_reduce");
-static PIECES: Kernel = kernel("segment_pieces");
-static JOIN: Kernel = kernel("segment_join");
-static SOFTMAX: Kernel = kernel("segment_softmax");
-static ADD_ROWS_AT: Kernel = kernel("add_rows_at");
-
-/// Columns of a group for tensors of this width.
-fn columns(width: usize) -> usize {
-    width.next_power_of_two().clamp(1, THREADS)
-}
+static REDUCE: Kernel = kernel_of_columns!("segment_reduce");
+static PIECES: Kernel = kernel_of_columns!("segment_pieces");
+static JOIN: Kernel = kernel_of_columns!("segment_join");
+static SOFTMAX: Kernel = kernel_of_columns!("segment_softmax");
+static ADD_ROWS_AT: Kernel = kernel_of_columns!("add_rows_at");
 
 pub(super) fn reduce(values: &Tensor, segments: &Offsets, reduction: Reduction) -> Result<Tensor> {
     let (_, width) = values.dims2()?;
@@ -109,7 +96,7 @@ pub(super) fn add_rows_at(base: &Tensor, rows_to_add: &Tensor, at: &[u32]) -> Re
             Value::count(width)?,
             Value::count(at.elem_count())?,
         ],
-        groups: [rows.div_ceil(THREADS / columns), width.div_ceil(columns)],
+        groups: groups_of_rows(rows, width),
         threads: THREADS,
     };
     launch.run_for_one()
@@ -192,7 +179,7 @@ mod tests {
         assert_caught("        BARRIER(); ", "", || reduced(Reduction::Sum));
         assert_caught("    BARRIER();\n", "\n", soft);
         assert_caught("row < (to)", "row <= (to)", || reduced(Reduction::Max));
-        assert_caught("lane < half_of", "lane <= half_of", || {
+        assert_caught("LANE < half_of", "LANE <= half_of", || {
             reduced(Reduction::Sum)
         });
         assert_caught("column < width", "column <= width", || {

@@ -1,15 +1,9 @@
-// Reductions and softmax over consecutive segments of rows.
-//
-// A group holds COLUMNS columns (a power of two) and THREADS / COLUMNS lanes of rows, which share the
-// rows of a segment and meet in a tree.
-
-#define LANES (THREADS / COLUMNS)
+// Reductions and softmax over consecutive segments of rows, whose rows the lanes of a group share
+// (columns.h).
 
 #define REDUCE_SUM 0
 #define REDUCE_MEAN 1
 #define REDUCE_MAX 2
-
-#define ADD(a, b) ((a) + (b))
 
 #if REDUCTION == REDUCE_MAX
 #define NOTHING LOWEST
@@ -18,16 +12,6 @@
 #define NOTHING 0.0f
 #define JOIN(a, b) ADD(a, b)
 #endif
-
-// Joins `meeting` over the lanes of every column; the result is in the first COLUMNS places.
-#define JOIN_LANES(meeting, join)                                                                  \
-    for (uint half_of = LANES / 2u; half_of > 0u; half_of /= 2u) {                                 \
-        BARRIER();                                                                                 \
-        if (lane < half_of) {                                                                      \
-            meeting[THREAD] = join(meeting[THREAD], meeting[THREAD + half_of * COLUMNS]);          \
-        }                                                                                          \
-    }                                                                                              \
-    BARRIER();
 
 // Reduces the rows `from..to` of a column into the first COLUMNS places of `meeting`.
 #define REDUCE_ROWS(from, to)                                                                      \
@@ -53,8 +37,8 @@ FUNCTION float finished(float joined, uint length) {
 
 KERNEL(segment_reduce, OUT(scalar, out), IN(scalar, values), IN(uint, ptr), VALUE(uint, width)) {
     SHARED(float, meeting, THREADS);
-    const uint column = GROUP_Y * COLUMNS + THREAD % COLUMNS;
-    const uint lane = THREAD / COLUMNS;
+    const uint column = COLUMN;
+    const uint lane = LANE;
     const uint first = ptr[GROUP_X], end = ptr[GROUP_X + 1u];
     REDUCE_ROWS(first, end)
     if (lane == 0u && column < width) {
@@ -67,8 +51,8 @@ KERNEL(segment_reduce, OUT(scalar, out), IN(scalar, values), IN(uint, ptr), VALU
 KERNEL(segment_pieces, OUT(float, parts), IN(scalar, values), IN(uint, ptr), VALUE(uint, width),
        VALUE(uint, pieces), VALUE(uint, rows_of_piece)) {
     SHARED(float, meeting, THREADS);
-    const uint column = GROUP_Y * COLUMNS + THREAD % COLUMNS;
-    const uint lane = THREAD / COLUMNS;
+    const uint column = COLUMN;
+    const uint lane = LANE;
     const uint first = ptr[GROUP_X / pieces], end = ptr[GROUP_X / pieces + 1u];
     const uint skipped = GROUP_X % pieces * rows_of_piece;
     const uint from = skipped < end - first ? first + skipped : end;
@@ -97,8 +81,8 @@ KERNEL(segment_join, OUT(scalar, out), IN(float, values), IN(uint, ptr), VALUE(u
 KERNEL(segment_softmax, OUT(scalar, out), IN(scalar, values), IN(uint, ptr), VALUE(uint, width)) {
     SHARED(float, meeting, THREADS);
     SHARED(float, total, THREADS);
-    const uint column = GROUP_Y * COLUMNS + THREAD % COLUMNS;
-    const uint lane = THREAD / COLUMNS;
+    const uint column = COLUMN;
+    const uint lane = LANE;
     const uint first = ptr[GROUP_X], end = ptr[GROUP_X + 1u];
 
     float largest = LOWEST;
@@ -109,6 +93,7 @@ KERNEL(segment_softmax, OUT(scalar, out), IN(scalar, values), IN(uint, ptr), VAL
     }
     meeting[THREAD] = largest;
     JOIN_LANES(meeting, MAX)
+    BARRIER();
     largest = meeting[THREAD % COLUMNS];
 
     float sum = 0.0f;
@@ -119,6 +104,7 @@ KERNEL(segment_softmax, OUT(scalar, out), IN(scalar, values), IN(uint, ptr), VAL
     }
     total[THREAD] = sum;
     JOIN_LANES(total, ADD)
+    BARRIER();
     const float factor = 1.0f / (total[THREAD % COLUMNS] + 1e-16f);
     if (column < width) {
         for (uint row = first + lane; row < end; row += LANES) {
@@ -130,8 +116,8 @@ KERNEL(segment_softmax, OUT(scalar, out), IN(scalar, values), IN(uint, ptr), VAL
 // `base` with the rows k added at rows at[k]; `at` is in ascending order.
 KERNEL(add_rows_at, OUT(scalar, out), IN(scalar, base), IN(scalar, rows), IN(uint, at),
        VALUE(uint, num_rows), VALUE(uint, width), VALUE(uint, to_add)) {
-    const uint row = GROUP_X * LANES + THREAD / COLUMNS;
-    const uint column = GROUP_Y * COLUMNS + THREAD % COLUMNS;
+    const uint row = ROW;
+    const uint column = COLUMN;
     if (row < num_rows && column < width) {
         uint low = 0u, high = to_add;
         while (low < high) {

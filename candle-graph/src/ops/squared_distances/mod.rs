@@ -1,11 +1,12 @@
 //! How far apart the two ends of every edge are.
 
 mod cpu;
+mod gpu;
 mod reference;
 
 use candle_core::{Result, Tensor};
 
-use super::dispatch::fused_on_cpu;
+use super::dispatch::{fused_on_cpu, fused_on_gpu};
 use super::{neighbourhood, work};
 use crate::graph::Adjacency;
 
@@ -18,6 +19,8 @@ pub fn squared_distances(positions: &Tensor, adjacency: &Adjacency) -> Result<Te
     let _work = work::record(|| work::squared_distances(positions, adjacency));
     if fused_on_cpu([positions]) {
         cpu::forward(positions, adjacency)
+    } else if fused_on_gpu([positions]) {
+        gpu::forward(positions, adjacency)
     } else {
         reference::forward(positions, adjacency)
     }

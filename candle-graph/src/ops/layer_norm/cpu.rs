@@ -2,9 +2,9 @@
 
 use candle_core::{Device, Result, Tensor};
 
-use super::LayerNorm;
-use super::host::{HostF32, HostRows};
-use super::row_blocks::{RowTasks, for_row_blocks};
+use crate::ops::LayerNorm;
+use crate::ops::host::{HostF32, HostRows};
+use crate::ops::row_blocks::{RowTasks, for_row_blocks};
 
 const TASKS: RowTasks = RowTasks {
     values: 1 << 13,
@@ -15,7 +15,11 @@ const TASKS: RowTasks = RowTasks {
 const LANES: usize = 16;
 
 /// The norm of `x + residual`; the shapes have been checked.
-pub(super) fn forward(norm: &LayerNorm, x: &Tensor, residual: Option<&Tensor>) -> Result<Tensor> {
+pub(in crate::ops) fn forward(
+    norm: &LayerNorm,
+    x: &Tensor,
+    residual: Option<&Tensor>,
+) -> Result<Tensor> {
     let (count, width) = x.dims2()?;
     let x = HostRows::readable(x)?;
     let x = HostRows::new(&x)?;

@@ -2,9 +2,9 @@
 
 use candle_core::{Device, Result, Tensor};
 
-use super::host::{HostF32, HostRows};
-use super::row_blocks::{RowTasks, for_row_blocks};
-use super::simd::{Columns, column_groups, lanes};
+use crate::ops::host::{HostF32, HostRows};
+use crate::ops::row_blocks::{RowTasks, for_row_blocks};
+use crate::ops::simd::{Columns, column_groups, lanes};
 
 const TASKS: RowTasks = RowTasks {
     values: 1 << 14,
@@ -13,7 +13,7 @@ const TASKS: RowTasks = RowTasks {
 
 /// `(x + residual) ⊙ scale + shift + add` with `[scale, shift]` of `affine`, where what is not there
 /// is left out; the shapes have been checked.
-pub(super) fn forward(
+pub(in crate::ops) fn forward(
     x: &Tensor,
     residual: Option<&Tensor>,
     affine: Option<[&Tensor; 2]>,
