@@ -8,7 +8,7 @@ use candle_core::{DType, Device, Tensor};
 use candle_graph::device_error::{DeviceBatch, device_name};
 use candle_graph::encodings::GraphEncoding;
 use candle_graph::graph::{BatchBudget, Graph, GraphBatch, Offsets};
-use candle_graph::ops::reference_is_forced;
+use candle_graph::ops::{implementation_is_forced, runs_kernels};
 use candle_graph::{Error, Result};
 use rayon::prelude::*;
 
@@ -147,7 +147,7 @@ impl Predictor {
             for (at, graph) in graphs.iter().enumerate() {
                 self.check(graph.as_ref(), first + at, want)?;
             }
-            if self.device.is_cpu() {
+            if !runs_kernels(&self.device) {
                 let encodings = self.model.encoding_plan().compute_all(graphs, first)?;
                 outputs.extend(self.run_batch(graphs, &encodings, first, want)?);
             } else {
@@ -180,7 +180,7 @@ impl Predictor {
     ) -> Result<Vec<Output>> {
         let whole = !self.device.is_cpu()
             || self.model.depends_on_batch()
-            || reference_is_forced()
+            || implementation_is_forced()
             || graphs.len() != encodings.len();
         let given = |range: Range<usize>| Encodings::Given(&encodings[range]);
         let parts = match whole {

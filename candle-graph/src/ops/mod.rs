@@ -20,9 +20,9 @@ mod feed_forward;
 mod gated_sum;
 pub(crate) mod half_precision;
 mod host;
-// Without a GPU to build for, only the tests run kernels.
+// Without a GPU to build for, only checks run kernels.
 #[cfg_attr(
-    not(any(test, feature = "cuda", feature = "metal")),
+    not(any(test, feature = "host-kernels", feature = "cuda", feature = "metal")),
     allow(dead_code, unused_imports)
 )]
 mod kernels;
@@ -50,7 +50,9 @@ mod work;
 
 pub use activation::Activation;
 pub use attention::{AttentionInput, attention};
-pub use dispatch::{force_reference, reference_is_forced};
+#[cfg(any(test, feature = "host-kernels"))]
+pub use dispatch::on_kernels;
+pub use dispatch::{force_reference, implementation_is_forced, runs_kernels};
 pub use edge_update::{EdgeUpdateInput, edge_update};
 pub use endpoint_sums::{sum_by_source, sum_by_target};
 pub use feed_forward::feed_forward;
