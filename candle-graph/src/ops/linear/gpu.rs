@@ -111,16 +111,12 @@ mod tests {
 
     #[test]
     fn what_is_not_a_number_stays() {
-        let x = Tensor::new(
-            &[[f32::NAN, f32::INFINITY, f32::NEG_INFINITY]],
-            &Device::Cpu,
-        )
-        .unwrap();
+        let x = Tensor::new(&[[f32::NAN], [f32::INFINITY]], &Device::Cpu).unwrap();
         for activation in ACTIVATIONS {
             let found = on_kernels(|| epilogue(&x, None, activation)).unwrap();
             let found = found.to_vec2::<f32>().unwrap();
             assert!(found[0][0].is_nan(), "{activation:?}");
-            assert_eq!(found[0][1], f32::INFINITY, "{activation:?}");
+            assert_eq!(found[1][0], f32::INFINITY, "{activation:?}");
         }
     }
 
