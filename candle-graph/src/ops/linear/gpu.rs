@@ -169,5 +169,10 @@ mod tests {
         assert_caught("row < rows", "row <= rows", error);
         assert_caught("column < width", "column <= width", error);
         assert_caught("LOAD(bias, column)", "0.0f", error);
+        let maps = [self::weights(24, 12, true), self::weights(12, 24, true)];
+        let run = || feed_forward(&x, [&maps[0], &maps[1]], Activation::Relu);
+        let expected = force_reference(run).unwrap();
+        let error = || Ok(difference(&run()?, &expected));
+        assert_caught("activate(sum)", "sum", error);
     }
 }
