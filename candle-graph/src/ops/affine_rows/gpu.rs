@@ -119,6 +119,10 @@ mod tests {
         let error = || Ok(difference(&case.run(true, true)?, &expected));
         assert_caught("row < rows", "row <= rows", error);
         assert_caught("column < width", "column <= width", error);
+        let expected = force_reference(|| case.norm.forward(&case.x)).unwrap();
+        assert_caught("LOAD(scale, column)", "1.0f", || {
+            Ok(difference(&case.norm.forward(&case.x)?, &expected))
+        });
         assert_caught("row * add_stride", "row * width", || {
             let mut case = Case::new(9, 12);
             case.add = packed(9, 12)[0].clone();

@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn every_width_with_and_without_states() {
         for adjacency in awkward_graphs() {
-            for width in [1, 7, 52, 130] {
+            for width in [1, 52, 130] {
                 let case = Case::new(adjacency.clone(), width);
                 agrees(2e-6, || case.run(true, Activation::Gelu));
             }

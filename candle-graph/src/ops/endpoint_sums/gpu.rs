@@ -12,8 +12,11 @@ pub(super) fn sum_by_source(states: &Tensor, adjacency: &Adjacency) -> Result<Te
 
 #[cfg(test)]
 mod tests {
-    use crate::ops::test_data::{agrees, agrees_in_half, awkward_graphs, packed, uneven_graph};
-    use crate::ops::{sum_by_source, sum_by_target};
+    use crate::ops::kernels::host::assert_caught;
+    use crate::ops::test_data::{
+        agrees, agrees_in_half, awkward_graphs, difference, packed, uneven_graph,
+    };
+    use crate::ops::{force_reference, sum_by_source, sum_by_target};
 
     #[test]
     fn both_ends_and_every_width() {
@@ -27,5 +30,9 @@ mod tests {
         let adjacency = uneven_graph();
         let [states, _] = packed(adjacency.len(), 12);
         agrees_in_half(&[&states], |t| sum_by_source(&t[0], &adjacency));
+        let expected = force_reference(|| sum_by_source(&states, &adjacency)).unwrap();
+        assert_caught("sources[edge]", "edge", || {
+            Ok(difference(&sum_by_source(&states, &adjacency)?, &expected))
+        });
     }
 }

@@ -194,11 +194,14 @@ struct Guarded {
 impl Guarded {
     /// `bytes`, or so many bytes that are no numbers, of `dtype`.
     fn new(dtype: DType, length: usize, bytes: Option<&[u8]>) -> Self {
-        let guard: Vec<u8> = match dtype {
+        let fill = match (dtype, bytes) {
             // As indices these do no harm beyond a wrong result.
-            DType::U32 => vec![0; GUARD * 4],
-            _ => vec![0x7f; GUARD * 4],
+            (DType::U32, _) => 0,
+            (_, Some(_)) => 0x7f,
+            // Not those of inputs: what is copied from beyond the one to beyond the other shows.
+            (_, None) => 0x7d,
         };
+        let guard: Vec<u8> = vec![fill; GUARD * 4];
         let total = length + 2 * guard.len();
         let mut made = Self {
             words: vec![0; total.div_ceil(8)],
@@ -207,10 +210,6 @@ impl Guarded {
         };
         let (front, back) = (made.guard.len(), made.guard.len() + length);
         let guard = made.guard.clone();
-        let fill = match dtype {
-            DType::U32 => 0,
-            _ => 0x7f,
-        };
         let all = made.bytes_mut();
         all[..front].copy_from_slice(&guard);
         match bytes {

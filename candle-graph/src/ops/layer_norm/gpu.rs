@@ -69,15 +69,7 @@ mod tests {
 
     #[test]
     fn every_width_with_and_without_residual() {
-        for (rows, width) in [
-            (0, 4),
-            (1, 1),
-            (9, 7),
-            (33, 64),
-            (6, 96),
-            (5, 130),
-            (2, 1030),
-        ] {
+        for (rows, width) in [(0, 4), (1, 1), (9, 7), (33, 64), (5, 130), (2, 1030)] {
             let (norm, [x, residual]) = (norm(width), packed(rows, width));
             agrees(4e-6, || norm.forward(&x));
             agrees(4e-6, || norm.forward_sum(&residual, &x));

@@ -111,16 +111,12 @@ mod tests {
 
     #[test]
     fn what_is_not_a_number_stays() {
-        let x = Tensor::new(
-            &[[f32::NAN, f32::INFINITY, f32::NEG_INFINITY]],
-            &Device::Cpu,
-        )
-        .unwrap();
+        let x = Tensor::new(&[[f32::NAN], [f32::INFINITY]], &Device::Cpu).unwrap();
         for activation in ACTIVATIONS {
             let found = on_kernels(|| epilogue(&x, None, activation)).unwrap();
             let found = found.to_vec2::<f32>().unwrap();
             assert!(found[0][0].is_nan(), "{activation:?}");
-            assert_eq!(found[0][1], f32::INFINITY, "{activation:?}");
+            assert_eq!(found[1][0], f32::INFINITY, "{activation:?}");
         }
     }
 
@@ -173,5 +169,10 @@ mod tests {
         assert_caught("row < rows", "row <= rows", error);
         assert_caught("column < width", "column <= width", error);
         assert_caught("LOAD(bias, column)", "0.0f", error);
+        let maps = [self::weights(24, 12, true), self::weights(12, 24, true)];
+        let run = || feed_forward(&x, [&maps[0], &maps[1]], Activation::Relu);
+        let expected = force_reference(run).unwrap();
+        let error = || Ok(difference(&run()?, &expected));
+        assert_caught("activate(sum)", "sum", error);
     }
 }

@@ -59,7 +59,7 @@ mod tests {
     #[test]
     fn every_width() {
         for adjacency in awkward_graphs() {
-            for width in [1, 7, 52, 130] {
+            for width in [1, 52, 130] {
                 let [targets, sources, states] = operands(&adjacency, width);
                 agrees(2e-6, || {
                     neighbour_statistics(&targets, &sources, &states, &adjacency)

@@ -41,7 +41,7 @@ mod tests {
     #[test]
     fn every_width() {
         for adjacency in awkward_graphs() {
-            for width in [1, 3, 7, 52, 130] {
+            for width in [1, 3, 52, 130] {
                 let [_, positions] = packed(adjacency.num_nodes(), width);
                 agrees(2e-6, || squared_distances(&positions, &adjacency));
             }
