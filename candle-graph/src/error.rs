@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::datasets::synthetic::SyntheticError;
+use crate::device_error::DeviceBatch;
 
 /// Result of every fallible function of the engine.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -83,6 +84,24 @@ pub enum Error {
     #[cfg(feature = "python-source")]
     #[error("Python source: {0}")]
     Python(#[from] crate::datasets::python::PythonError),
+    /// The device has no memory left for a batch.
+    #[error("{} has not enough memory for {batch}: {remedy}", .batch.device)]
+    OutOfDeviceMemory {
+        /// What was run, and where.
+        batch: Box<DeviceBatch>,
+        /// What may help.
+        remedy: &'static str,
+        /// What the device said.
+        source: candle_core::Error,
+    },
+    /// The device failed for another reason than its memory; it may not be usable any more.
+    #[error("{} failed at {batch}: {source}", .batch.device)]
+    DeviceFailure {
+        /// What was run, and where.
+        batch: Box<DeviceBatch>,
+        /// What the device said.
+        source: candle_core::Error,
+    },
     /// A tensor operation failed.
     #[error(transparent)]
     Tensor(#[from] candle_core::Error),

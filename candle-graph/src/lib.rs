@@ -6,6 +6,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 pub mod datasets;
+pub mod device_error;
 pub mod encodings;
 pub mod error;
 pub mod graph;

@@ -1,5 +1,6 @@
 //! Commands and flags, one place each.
 
+mod bench;
 mod generate;
 
 use std::path::PathBuf;
@@ -9,12 +10,14 @@ use candle_graph::encodings::EncodingPlan;
 use candle_graph::graph::BatchBudget;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use bench::BenchArgs;
 pub(crate) use generate::{
     DistancesArgs, GenerateArgs, GraphsArgs, MonochromaticArgs, NetworkKindName, PairTargetName,
     ShortestPathArgs, SortingNetworksArgs, SyntheticTask,
 };
 
 use crate::device::DeviceChoice;
+use crate::dtype::DTypeChoice;
 use crate::output::OutputPath;
 
 const EXAMPLES: &str = "\
@@ -328,6 +331,13 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "DEVICE", default_value = "cpu")]
     pub(crate) device: DeviceChoice,
 
+    /// What the model computes in: f32, f16 or bf16
+    ///
+    /// Half the memory with f16 and bf16, and about three or two decimal digits of accuracy. On the CPU
+    /// they are slower than f32: only f32 has fused operations there.
+    #[arg(long, value_name = "TYPE", default_value = "f32")]
+    pub(crate) dtype: DTypeChoice,
+
     #[command(flatten)]
     pub(crate) cache: CacheArgs,
 
@@ -337,31 +347,6 @@ pub(crate) struct RunArgs {
 
     #[command(flatten)]
     pub(crate) budget: BudgetArgs,
-}
-
-/// Time models on this machine, with made-up graphs and weights
-#[derive(Debug, Args)]
-pub(crate) struct BenchArgs {
-    /// Only cases whose name contains this text
-    #[arg(long)]
-    pub(crate) case: Option<String>,
-    /// Timed runs of each case at least, after three that do not count; fewer where they take half
-    /// a minute
-    #[arg(long, default_value_t = 9)]
-    pub(crate) runs: usize,
-    /// Seconds that each case is timed for at least
-    #[arg(long, default_value_t = 1.0, value_parser = seconds)]
-    pub(crate) seconds: f64,
-    /// Run the reference operations instead of the fused ones
-    #[arg(long)]
-    pub(crate) reference: bool,
-    /// Print one JSON object a case instead of a table
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Time another implementation on the same graphs, in the same run: a command that reads a case
-    /// from standard input, such as "python3 benches/peers/pyg_gps.py"
-    #[arg(long, value_name = "COMMAND")]
-    pub(crate) peer: Option<String>,
 }
 
 /// Where precomputed encodings are kept.

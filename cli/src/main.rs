@@ -9,6 +9,7 @@ mod batches;
 mod commands;
 mod console;
 mod device;
+mod dtype;
 mod encoder;
 mod failure;
 mod input;

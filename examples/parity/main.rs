@@ -15,6 +15,8 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use candle_graph::ops::force_reference;
+#[cfg(feature = "host-kernels")]
+use candle_graph::ops::on_kernels;
 use candle_graph_examples::parity;
 use clap::Parser;
 
@@ -30,9 +32,34 @@ struct Args {
     /// Run the reference operations instead of the fused ones.
     #[arg(long)]
     reference: bool,
+    /// Run the kernels of GPUs, on the CPU: slow.
+    #[cfg(feature = "host-kernels")]
+    #[arg(long, conflicts_with = "reference")]
+    kernels: bool,
     /// Print every activation, not only the worst of each kind.
     #[arg(long)]
     verbose: bool,
+}
+
+/// What the operations run.
+enum Path {
+    Fused,
+    Reference,
+    #[cfg(feature = "host-kernels")]
+    Kernels,
+}
+
+impl Args {
+    fn path(&self) -> Path {
+        #[cfg(feature = "host-kernels")]
+        if self.kernels {
+            return Path::Kernels;
+        }
+        match self.reference {
+            true => Path::Reference,
+            false => Path::Fused,
+        }
+    }
 }
 
 fn main() -> Result<()> {
@@ -45,9 +72,11 @@ fn main() -> Result<()> {
         }
         cases += 1;
         let run = || parity::run(folder, args.tolerance);
-        let report = match args.reference {
-            true => force_reference(run),
-            false => run(),
+        let report = match args.path() {
+            Path::Fused => run(),
+            Path::Reference => force_reference(run),
+            #[cfg(feature = "host-kernels")]
+            Path::Kernels => on_kernels(run),
         };
         let passed = match report {
             Ok(report) => {

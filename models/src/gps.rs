@@ -30,7 +30,7 @@ use candle_graph::nn::{
     MessagePassingConfig, batch_norm, linear,
 };
 use candle_graph::ops::{
-    Activation, Affine, LinearWeights, feed_forward, reference_is_forced, residual_affine,
+    Activation, Affine, LinearWeights, feed_forward, implementation_is_forced, residual_affine,
 };
 use candle_nn::VarBuilder;
 
@@ -179,7 +179,7 @@ impl Layer {
     /// time: when either is worth the call of a second thread.
     fn runs_side_by_side(&self, batch: &GraphBatch) -> bool {
         batch.device().is_cpu()
-            && !reference_is_forced()
+            && !implementation_is_forced()
             && is_worth_threads(batch.num_nodes() as u64, self.feed_forward[0].in_dim())
     }
 

@@ -5,9 +5,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use candle_core::{DType, Device, Tensor};
+use candle_graph::device_error::{DeviceBatch, device_name};
 use candle_graph::encodings::GraphEncoding;
 use candle_graph::graph::{BatchBudget, Graph, GraphBatch, Offsets};
-use candle_graph::ops::reference_is_forced;
+use candle_graph::ops::{implementation_is_forced, runs_kernels};
 use candle_graph::{Error, Result};
 use rayon::prelude::*;
 
@@ -103,10 +104,14 @@ impl Predictor {
         encodings: &[E],
         first: usize,
     ) -> Result<GraphBatch> {
-        let schema = self.model.input_schema();
-        let mut batch = GraphBatch::new(graphs, schema, first, &self.device)?;
+        let mut batch = self.bare_batch(graphs, first)?;
         self.model.encoding_plan().attach(&mut batch, encodings)?;
         Ok(batch)
+    }
+
+    /// The batch of `graphs` without encodings.
+    fn bare_batch<G: AsRef<Graph>>(&self, graphs: &[G], first: usize) -> Result<GraphBatch> {
+        GraphBatch::new(graphs, self.model.input_schema(), first, &self.device)
     }
 
     /// Predictions, one [`Output`] a graph in input order, with encodings computed on the fly.
@@ -142,8 +147,13 @@ impl Predictor {
             for (at, graph) in graphs.iter().enumerate() {
                 self.check(graph.as_ref(), first + at, want)?;
             }
-            let encodings = self.model.encoding_plan().compute_all(graphs, first)?;
-            outputs.extend(self.run_batch(graphs, &encodings, first, want)?);
+            if !runs_kernels(&self.device) {
+                let encodings = self.model.encoding_plan().compute_all(graphs, first)?;
+                outputs.extend(self.run_batch(graphs, &encodings, first, want)?);
+            } else {
+                let none = Encodings::<GraphEncoding>::OnDevice;
+                outputs.extend(self.run_or_halve(graphs, none, first, want)?);
+            }
         }
         Ok(outputs)
     }
@@ -154,8 +164,13 @@ impl Predictor {
     /// thread: threads then meet once a batch instead of at every operation. The cut depends on the
     /// graphs alone, so that results do not depend on the number of threads.
     ///
+    /// Graphs for which the device has not enough memory are cut into two halves of about as many
+    /// states, and each is tried once; models whose result
+    /// [depends on the batch](GraphModel::depends_on_batch) are not cut.
+    ///
     /// # Errors
-    /// As [`batch`](Self::batch), and failing tensor operations.
+    /// As [`batch`](Self::batch), failing tensor operations, [`Error::OutOfDeviceMemory`] with what
+    /// does not fit, and [`Error::DeviceFailure`].
     pub fn run_batch<G: AsRef<Graph> + Sync, E: Borrow<GraphEncoding> + Sync>(
         &self,
         graphs: &[G],
@@ -165,14 +180,15 @@ impl Predictor {
     ) -> Result<Vec<Output>> {
         let whole = !self.device.is_cpu()
             || self.model.depends_on_batch()
-            || reference_is_forced()
+            || implementation_is_forced()
             || graphs.len() != encodings.len();
+        let given = |range: Range<usize>| Encodings::Given(&encodings[range]);
         let parts = match whole {
             true => Vec::new(),
             false => parts(graphs),
         };
         if parts.len() < 2 {
-            let run = || self.run_part(graphs, encodings, first, want);
+            let run = || self.run_or_halve(graphs, given(0..encodings.len()), first, want);
             return match whole || !self.is_worth_threads(graphs) {
                 true => run(),
                 // From within the pool, every operation that uses threads goes on with one of them
@@ -184,7 +200,7 @@ impl Predictor {
             .into_par_iter()
             .map(|part| {
                 let first = first.saturating_add(part.start);
-                self.run_part(&graphs[part.clone()], &encodings[part], first, want)
+                self.run_or_halve(&graphs[part.clone()], given(part), first, want)
             })
             .collect();
         let mut all = Vec::with_capacity(graphs.len());
@@ -196,37 +212,144 @@ impl Predictor {
 
     /// Whether operations on `graphs` are large enough to use threads at all.
     fn is_worth_threads<G: AsRef<Graph>>(&self, graphs: &[G]) -> bool {
+        is_worth_threads(self.states(graphs), self.model.embedding_dim())
+    }
+
+    /// Runs graphs as one batch, and where the device has not enough memory for them, as two.
+    fn run_or_halve<G: AsRef<Graph> + Sync, E: Borrow<GraphEncoding>>(
+        &self,
+        graphs: &[G],
+        encodings: Encodings<'_, E>,
+        first: usize,
+        want: Want,
+    ) -> Result<Vec<Output>> {
+        let error = match self.run_part(graphs, encodings, first, want) {
+            Err(error @ Error::OutOfDeviceMemory { .. }) => error,
+            done => return done,
+        };
+        if graphs.len() < 2 || self.model.depends_on_batch() {
+            return Err(error);
+        }
+        // Memory that the failed run has given back is only free for certain after its work is done.
+        self.device
+            .synchronize()
+            .map_err(|error| self.of_device(error.into(), graphs, first))?;
+        let middle = self.middle(graphs);
+        let (left, right) = graphs.split_at(middle);
+        let Some((left_encodings, right_encodings)) = encodings.split_at(middle) else {
+            return Err(error);
+        };
+        let mut outputs = self.run_part(left, left_encodings, first, want)?;
+        let first = first.saturating_add(middle);
+        outputs.extend(self.run_part(right, right_encodings, first, want)?);
+        Ok(outputs)
+    }
+
+    /// Where two or more graphs are cut so that the larger half is as small as possible.
+    fn middle<G: AsRef<Graph>>(&self, graphs: &[G]) -> usize {
+        let total = self.states(graphs);
+        let mut before = 0u64;
+        let larger_half = |at: usize| {
+            before = before.saturating_add(self.states(&graphs[at - 1..at]));
+            (before.max(total.saturating_sub(before)), at)
+        };
+        let cuts = (1..graphs.len()).map(larger_half);
+        cuts.min().map_or(1, |(_, at)| at)
+    }
+
+    /// States that the model keeps for `graphs`: one a pair or one a node.
+    fn states<G: AsRef<Graph>>(&self, graphs: &[G]) -> u64 {
         let states = |graph: &Graph| match self.model.has_pair_state() {
             true => graph.num_pairs(),
             false => graph.num_nodes() as u64,
         };
-        let rows = graphs.iter().map(|graph| states(graph.as_ref()));
-        let rows = rows.fold(0, u64::saturating_add);
-        is_worth_threads(rows, self.model.embedding_dim())
+        let counts = graphs.iter().map(|graph| states(graph.as_ref()));
+        counts.fold(0, u64::saturating_add)
+    }
+
+    /// `error` with its type where it is a fault of the device at `graphs`.
+    fn of_device<G: AsRef<Graph>>(&self, error: Error, graphs: &[G], first: usize) -> Error {
+        error.of_device(|| {
+            let label = |at: usize| {
+                let graph = graphs.get(at).map(AsRef::as_ref);
+                graph.map_or_else(String::new, |graph| graph.label(first.saturating_add(at)))
+            };
+            let nodes = graphs.iter().map(|graph| graph.as_ref().num_nodes() as u64);
+            let pairs = self.model.has_pair_state().then(|| self.states(graphs));
+            DeviceBatch {
+                device: device_name(&self.device),
+                graphs: graphs.len(),
+                first: label(0),
+                last: label(graphs.len().saturating_sub(1)),
+                nodes: nodes.fold(0, u64::saturating_add),
+                pairs,
+            }
+        })
     }
 
     /// Runs graphs as one batch.
-    fn run_part<G: AsRef<Graph>, E: Borrow<GraphEncoding>>(
+    fn run_part<G: AsRef<Graph> + Sync, E: Borrow<GraphEncoding>>(
         &self,
         graphs: &[G],
-        encodings: &[E],
+        encodings: Encodings<'_, E>,
         first: usize,
         want: Want,
     ) -> Result<Vec<Output>> {
         for (at, graph) in graphs.iter().enumerate() {
             self.check_pairs(graph.as_ref(), first.saturating_add(at), want)?;
         }
-        let batch = self.batch(graphs, encodings, first)?;
-        let states = self.model.node_states(&batch, &mut Trace::off())?;
-        let (tensor, level) = match want {
-            Want::Prediction => (
-                self.model.head(&states, &batch, &mut Trace::off())?,
-                self.model.prediction_level(),
-            ),
-            Want::GraphEmbedding => (self.model.pool(&states, &batch)?, PredictionLevel::Graph),
-            Want::NodeEmbedding => (states.nodes()?, PredictionLevel::Node),
+        let run = || {
+            let batch = match encodings {
+                Encodings::Given(encodings) => self.batch(graphs, encodings, first)?,
+                Encodings::OnDevice => {
+                    let mut batch = self.bare_batch(graphs, first)?;
+                    let plan = self.model.encoding_plan();
+                    plan.compute_on_device(&mut batch, graphs, first)?;
+                    batch
+                }
+            };
+            let states = self.model.node_states(&batch, &mut Trace::off())?;
+            let (tensor, level) = match want {
+                Want::Prediction => (
+                    self.model.head(&states, &batch, &mut Trace::off())?,
+                    self.model.prediction_level(),
+                ),
+                Want::GraphEmbedding => (self.model.pool(&states, &batch)?, PredictionLevel::Graph),
+                Want::NodeEmbedding => (states.nodes()?, PredictionLevel::Node),
+            };
+            split(&tensor, level, &batch)
         };
-        split(&tensor, level, &batch)
+        run().map_err(|error| self.of_device(error, graphs, first))
+    }
+}
+
+/// Where the encodings of some graphs come from.
+#[derive(Debug)]
+enum Encodings<'a, E> {
+    /// They are there, one a graph.
+    Given(&'a [E]),
+    /// They are made with the batch, by its device where it can.
+    OnDevice,
+}
+
+impl<E> Clone for Encodings<'_, E> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<E> Copy for Encodings<'_, E> {}
+
+impl<E> Encodings<'_, E> {
+    /// Those of the first `middle` graphs, and the rest; nothing if there are not so many.
+    fn split_at(self, middle: usize) -> Option<(Self, Self)> {
+        match self {
+            Self::Given(encodings) => {
+                let (left, right) = encodings.split_at_checked(middle)?;
+                Some((Self::Given(left), Self::Given(right)))
+            }
+            Self::OnDevice => Some((Self::OnDevice, Self::OnDevice)),
+        }
     }
 }
 

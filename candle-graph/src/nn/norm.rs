@@ -4,6 +4,7 @@ use candle_core::{D, DType, Result, Tensor, bail};
 use candle_nn::VarBuilder;
 
 use crate::graph::Offsets;
+use crate::ops::half_precision::{is_half, wide};
 use crate::ops::{Affine, LayerNorm, Reduction, segment_reduce};
 
 /// The eps of PyTorch's norms.
@@ -104,6 +105,14 @@ impl GraphLayerNorm {
     /// # Errors
     /// Shapes that do not fit.
     pub fn forward(&self, x: &Tensor, node_ptr: &Offsets) -> Result<Tensor> {
+        if is_half(x) {
+            let exact = Self {
+                weight: wide(&self.weight)?,
+                bias: wide(&self.bias)?,
+                eps: self.eps,
+            };
+            return exact.forward(&wide(x)?, node_ptr)?.to_dtype(x.dtype());
+        }
         // All rows of a graph are of one width: its mean is the mean of their means.
         let of_graphs = |x: &Tensor| {
             let rows = x.mean_keepdim(D::Minus1)?;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::linear_no_bias;
 use crate::error::Result as EngineResult;
 use crate::graph::GraphBatch;
+use crate::ops::half_precision::{is_half, wide};
 use crate::ops::{self, Activation, LinearWeights, Reduction, segment_reduce, segment_softmax};
 
 /// How logits become weights.
@@ -180,6 +181,12 @@ impl SanAttention {
         value: &Tensor,
         batch: &GraphBatch,
     ) -> Result<(Tensor, Option<Tensor>)> {
+        if is_half(value) {
+            let [query, key, exact] = [wide(query)?, wide(key)?, wide(value)?];
+            let (sums, totals) = self.along_others(&query, &key, &exact, batch)?;
+            let totals = totals.map(|t| t.to_dtype(value.dtype())).transpose()?;
+            return Ok((sums.to_dtype(value.dtype())?, totals));
+        }
         let width = value.dim(1)?;
         let head_dim = width / self.heads;
         let mask = others_mask(batch).map_err(Error::wrap)?;

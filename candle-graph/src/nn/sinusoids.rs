@@ -7,6 +7,7 @@ use candle_core::{DType, Device, Result, Tensor};
 #[derive(Debug, Clone)]
 pub struct Sinusoids {
     frequencies: Tensor,
+    dtype: DType,
 }
 
 impl Sinusoids {
@@ -22,7 +23,14 @@ impl Sinusoids {
             .collect();
         let count = frequencies.len();
         Ok(Self {
-            frequencies: Tensor::from_vec(frequencies, (1, count), device)?.to_dtype(dtype)?,
+            // Whole numbers above 256 have no place in bf16: angles are computed in f32 at least.
+            frequencies: Tensor::from_vec(frequencies, (1, count), device)?.to_dtype(
+                match dtype {
+                    DType::F64 => DType::F64,
+                    _ => DType::F32,
+                },
+            )?,
+            dtype,
         })
     }
 
@@ -33,7 +41,7 @@ impl Sinusoids {
     pub fn forward(&self, numbers: &Tensor) -> Result<Tensor> {
         let numbers = numbers.to_dtype(self.frequencies.dtype())?.unsqueeze(1)?;
         let angles = numbers.broadcast_mul(&self.frequencies)?;
-        Tensor::cat(&[angles.sin()?, angles.cos()?], 1)
+        Tensor::cat(&[angles.sin()?, angles.cos()?], 1)?.to_dtype(self.dtype)
     }
 }
 

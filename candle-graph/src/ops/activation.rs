@@ -3,7 +3,7 @@
 use candle_core::{Result, Tensor};
 use serde::{Deserialize, Serialize};
 
-use super::simd;
+use super::{simd, work};
 
 /// An activation function, by the names that GraphGym's configurations use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -52,6 +52,7 @@ const SELU_SCALE: f64 = 1.050_700_987_355_480_5;
 impl Activation {
     /// Applies the function to every element.
     pub fn forward(self, x: &Tensor) -> Result<Tensor> {
+        let _work = work::record(|| work::activation(x, self));
         match self {
             Self::Identity => Ok(x.clone()),
             Self::Relu => x.relu(),

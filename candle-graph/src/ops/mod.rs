@@ -9,6 +9,8 @@
 
 mod activation;
 mod affine_rows;
+#[cfg(test)]
+mod agreement;
 mod attention;
 mod by_size;
 mod dispatch;
@@ -16,10 +18,11 @@ mod edge_update;
 mod endpoint_sums;
 mod feed_forward;
 mod gated_sum;
+pub(crate) mod half_precision;
 mod host;
-// Without a GPU to build for, only the tests run kernels.
+// Without a GPU to build for, only checks run kernels.
 #[cfg_attr(
-    not(any(test, feature = "cuda", feature = "metal")),
+    not(any(test, feature = "host-kernels", feature = "cuda", feature = "metal")),
     allow(dead_code, unused_imports)
 )]
 mod kernels;
@@ -43,10 +46,13 @@ pub(crate) mod simd;
 mod squared_distances;
 #[cfg(test)]
 pub(crate) mod test_data;
+mod work;
 
 pub use activation::Activation;
 pub use attention::{AttentionInput, attention};
-pub use dispatch::{force_reference, reference_is_forced};
+#[cfg(any(test, feature = "host-kernels"))]
+pub use dispatch::on_kernels;
+pub use dispatch::{force_reference, implementation_is_forced, runs_kernels};
 pub use edge_update::{EdgeUpdateInput, edge_update};
 pub use endpoint_sums::{sum_by_source, sum_by_target};
 pub use feed_forward::feed_forward;
@@ -69,3 +75,4 @@ pub use rotary::{
 pub(crate) use segment::add_rows_at;
 pub use segment::{Reduction, segment_reduce, segment_softmax};
 pub use squared_distances::squared_distances;
+pub use work::{Work, count_work};

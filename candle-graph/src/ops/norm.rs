@@ -3,7 +3,8 @@
 use candle_core::{D, Result, Tensor, bail};
 
 use super::dispatch::{fused_on_cpu, fused_on_gpu};
-use super::{affine_rows, layer_norm};
+use super::half_precision::{is_half, wide};
+use super::{affine_rows, layer_norm, work};
 
 /// `scale ⊙ x + shift`, both `[width]`: what BatchNorm is once its running statistics are folded in.
 #[derive(Debug, Clone)]
@@ -17,6 +18,7 @@ pub struct Affine {
 impl Affine {
     /// Applies the map to `[rows, width]`.
     pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let _work = work::record(|| work::pointwise(work::AFFINE, x, [&self.scale, &self.shift]));
         let fits = x.rank() == 2 && x.dim(1)? == self.scale.elem_count();
         let map = [&self.scale, &self.shift];
         if fits && fused_on_cpu([x].into_iter().chain(map)) {
@@ -31,6 +33,10 @@ impl Affine {
 
 /// Every row of `[rows, width]` divided by its length, or by `eps` where that is larger.
 pub fn normalise_rows(x: &Tensor, eps: f64) -> Result<Tensor> {
+    let _work = work::record(|| work::pointwise(3, x, []));
+    if is_half(x) {
+        return normalise_rows(&wide(x)?, eps)?.to_dtype(x.dtype());
+    }
     let length = x.sqr()?.sum_keepdim(D::Minus1)?.sqrt()?;
     x.broadcast_div(&length.maximum(eps)?)
 }
@@ -73,12 +79,24 @@ impl LayerNorm {
 
     fn of_sum(&self, x: &Tensor, residual: Option<&Tensor>) -> Result<Tensor> {
         let fits = x.rank() == 2 && x.dim(1)? == self.weight.elem_count();
+        let _work = work::record(|| work::layer_norm(self, x, residual));
         let tensors = [x, &self.weight, &self.bias].into_iter().chain(residual);
         if fits && fused_on_cpu(tensors.clone()) {
             return layer_norm::cpu::forward(self, x, residual);
         }
         if fits && fused_on_gpu(tensors) {
             return layer_norm::gpu::forward(self, x, residual);
+        }
+        if is_half(x) {
+            let exact = Self {
+                weight: wide(&self.weight)?,
+                bias: wide(&self.bias)?,
+                eps: self.eps,
+            };
+            let residual = residual.map(wide).transpose()?;
+            return exact
+                .of_sum(&wide(x)?, residual.as_ref())?
+                .to_dtype(x.dtype());
         }
         let x = match residual {
             Some(residual) => &(residual + x)?,

@@ -1,6 +1,5 @@
 //! A model over a stream of graphs, results in input order.
 
-use candle_core::DType;
 use candle_graph_models::{Output, PredictionLevel, Predictor, Want};
 use candle_graph_weights::{Checkpoint, Limits};
 
@@ -22,7 +21,7 @@ pub(crate) fn run_model(
     let device = args.device.open()?;
     let limits = Limits::default();
     let folder = model_folder::find(&args.model.model)?;
-    let model = Checkpoint::read(&folder, &limits)?.build(&device, DType::F32, &limits)?;
+    let model = Checkpoint::read(&folder, &limits)?.build(&device, args.dtype.dtype(), &limits)?;
     let plan = model.encoding_plan().clone();
     let level = match want {
         Want::Prediction => model.prediction_level(),

@@ -11,6 +11,7 @@ mod tests;
 use candle_core::{Result, Tensor, bail};
 
 use super::dispatch::{fused_on_cpu, fused_on_gpu};
+use super::work;
 use crate::graph::Offsets;
 
 /// What goes into [`attention`]; with N nodes, P ordered node pairs, and H heads whose queries and
@@ -52,6 +53,7 @@ struct HeadWidths {
 /// Shapes that do not fit each other, a scale that is not finite.
 pub fn attention(input: AttentionInput<'_>) -> Result<Tensor> {
     let widths = check(&input)?;
+    let _work = work::record(|| work::attention(&input));
     let tensors = [input.query, input.key, input.value];
     if fused_on_cpu(tensors.into_iter().chain(input.bias)) {
         cpu::forward(&input, widths)

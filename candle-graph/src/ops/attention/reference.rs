@@ -1,12 +1,25 @@
 //! Attention in plain candle tensors. The graphs of one size make one batched product, so that
 //! there is no padding to compute, to store or to mask.
 
-use candle_core::{D, DType, Result, Tensor};
+use candle_core::{D, Result, Tensor};
 
-use super::{AttentionInput, HeadWidths};
+use super::{AttentionInput, HeadWidths, attention};
 use crate::ops::by_size::{by_size, restore_order};
+use crate::ops::half_precision::{is_half, wide};
 
 pub(super) fn forward(input: &AttentionInput<'_>, widths: HeadWidths) -> Result<Tensor> {
+    if is_half(input.query) {
+        let [query, key, value] = [wide(input.query)?, wide(input.key)?, wide(input.value)?];
+        let bias = input.bias.map(wide).transpose()?;
+        let result = attention(AttentionInput {
+            query: &query,
+            key: &key,
+            value: &value,
+            bias: bias.as_ref(),
+            ..*input
+        })?;
+        return result.to_dtype(input.value.dtype());
+    }
     let heads = input.heads;
     let [query, key, value] = [
         input.query.contiguous()?,
@@ -60,11 +73,7 @@ pub(super) fn forward(input: &AttentionInput<'_>, widths: HeadWidths) -> Result<
 
 /// Softmax over the last dimension; zeros where every logit is −∞.
 fn softmax(logits: &Tensor) -> Result<Tensor> {
-    let lowest = match logits.dtype() {
-        DType::F16 => -65504.0,
-        DType::BF16 => -3e38,
-        _ => f64::from(f32::MIN),
-    };
+    let lowest = f64::from(f32::MIN);
     // The largest logit only keeps the exponential in range: no gradient belongs to it. Kept
     // finite, as −∞ − (−∞) would be NaN.
     let largest = logits.detach().max_keepdim(D::Minus1)?.maximum(lowest)?;

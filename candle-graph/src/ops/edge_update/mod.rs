@@ -6,7 +6,7 @@ mod gpu;
 use candle_core::{Result, Tensor};
 
 use super::dispatch::{fused_on_cpu, fused_on_gpu};
-use super::{Activation, neighbourhood};
+use super::{Activation, neighbourhood, work};
 use crate::graph::Adjacency;
 
 /// What goes into [`edge_update`]; N nodes, E edges, states of width W.
@@ -48,6 +48,7 @@ pub fn edge_update(input: EdgeUpdateInput<'_>) -> Result<Tensor> {
     if let Some(states) = edge_states {
         neighbourhood::check_edges(OPERATION, states, width, adjacency)?;
     }
+    let _work = work::record(|| work::edge_update(&input));
     if adjacency.is_empty() {
         return Tensor::zeros((0, width), from_sources.dtype(), from_sources.device());
     }

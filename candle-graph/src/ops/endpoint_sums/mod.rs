@@ -6,7 +6,8 @@ mod gpu;
 use candle_core::{Result, Tensor};
 
 use super::dispatch::{fused_on_cpu, fused_on_gpu};
-use super::{Reduction, neighbourhood, segment_reduce};
+use super::half_precision::{is_half, wide};
+use super::{Reduction, neighbourhood, segment_reduce, work};
 use crate::graph::Adjacency;
 
 /// For every node the sum of `states` `[E, W]` over the edges that come in, `[N, W]`.
@@ -26,6 +27,7 @@ pub fn sum_by_source(states: &Tensor, adjacency: &Adjacency) -> Result<Tensor> {
     let width = states.dim(1)?;
     neighbourhood::check_edges("sum by source", states, width, adjacency)?;
     let shape = (adjacency.num_nodes(), width);
+    let _work = work::record(|| work::edge_sum(states, shape.0));
     if adjacency.is_empty() {
         return Tensor::zeros(shape, states.dtype(), states.device());
     }
@@ -33,6 +35,8 @@ pub fn sum_by_source(states: &Tensor, adjacency: &Adjacency) -> Result<Tensor> {
         cpu::sum_by_source(states, adjacency)
     } else if fused_on_gpu([states]) {
         gpu::sum_by_source(states, adjacency)
+    } else if is_half(states) {
+        sum_by_source(&wide(states)?, adjacency)?.to_dtype(states.dtype())
     } else {
         let zeros = Tensor::zeros(shape, states.dtype(), states.device())?;
         zeros.index_add(adjacency.tensors()?.0, &states.contiguous()?, 0)

@@ -5,7 +5,7 @@ mod cpu;
 use candle_core::{Result, Tensor, bail};
 
 use super::dispatch::fused_on_cpu;
-use super::{Activation, LinearWeights, linear};
+use super::{Activation, LinearWeights, linear, work};
 
 /// `activation(x·W₁ᵀ + b₁)·W₂ᵀ + b₂` for the maps `input` `[hidden, in]` and `output`
 /// `[out, hidden]`: `x` is `[rows, in]`, the result `[rows, out]`. On the fused path the hidden values
@@ -28,6 +28,7 @@ pub fn feed_forward(
             output.out_dim()
         );
     }
+    let _work = work::record(|| work::feed_forward(x, [input, output], activation));
     let tensors = input.tensors().chain(output.tensors()).chain([x]);
     if fused_on_cpu(tensors) {
         cpu::feed_forward(x, [input, output], activation)

@@ -9,8 +9,8 @@ mod tests;
 use candle_core::{Result, Tensor, bail};
 
 use super::dispatch::{fused_on_cpu, fused_on_gpu};
-use super::neighbourhood;
 use super::{Activation, Affine, LinearWeights};
+use super::{neighbourhood, work};
 use crate::graph::Adjacency;
 
 /// Added to the sum of the gates.
@@ -80,6 +80,7 @@ pub fn gated_sum(input: GatedSumInput<'_>) -> Result<GatedSumOutput> {
             .chain(options.into_iter().flatten())
             .chain(input.gate_edge.tensors())
     };
+    let _work = work::record(|| work::gated_sum(&input, all()));
     if fused_on_cpu(all()) {
         cpu::forward(&input)
     } else if fused_on_gpu(all()) {

@@ -8,11 +8,11 @@
 pub(super) mod columns;
 #[cfg(feature = "cuda")]
 mod cuda;
-#[cfg(test)]
+#[cfg(any(test, feature = "host-kernels"))]
 pub(super) mod host;
 #[cfg(feature = "metal")]
 mod metal;
-#[cfg(test)]
+#[cfg(any(test, feature = "host-kernels"))]
 mod nvrtc;
 mod source;
 
@@ -154,7 +154,7 @@ impl Launch<'_> {
             Device::Cuda(device) => cuda::run(self, device),
             #[cfg(feature = "metal")]
             Device::Metal(device) => metal::run(self, device),
-            #[cfg(test)]
+            #[cfg(any(test, feature = "host-kernels"))]
             Device::Cpu => host::run(self),
             device => bail!("{name}: no kernels for {device:?}"),
         }
@@ -181,6 +181,7 @@ impl Launch<'_> {
     }
 
     /// What tells this compiled kernel from others.
+    #[cfg(any(feature = "cuda", feature = "metal"))]
     fn key(&self) -> source::Key {
         source::Key {
             name: self.kernel.name,

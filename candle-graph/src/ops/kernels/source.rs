@@ -8,30 +8,31 @@ use super::Launch;
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Compiler {
     /// NVRTC.
-    #[cfg(any(test, feature = "cuda"))]
+    #[cfg(any(test, feature = "host-kernels", feature = "cuda"))]
     Cuda,
     /// Metal's compiler.
     #[cfg(feature = "metal")]
     Metal,
     /// The C compiler of the machine.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "host-kernels"))]
     Host,
 }
 
 impl Compiler {
     fn words(self) -> &'static str {
         match self {
-            #[cfg(any(test, feature = "cuda"))]
+            #[cfg(any(test, feature = "host-kernels", feature = "cuda"))]
             Self::Cuda => include_str!("cuda.h"),
             #[cfg(feature = "metal")]
             Self::Metal => include_str!("metal.h"),
-            #[cfg(test)]
+            #[cfg(any(test, feature = "host-kernels"))]
             Self::Host => include_str!("host.h"),
         }
     }
 }
 
 /// What tells one compiled kernel from others.
+#[cfg(any(feature = "cuda", feature = "metal"))]
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     pub(super) name: &'static str,

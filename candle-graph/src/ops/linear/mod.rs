@@ -11,6 +11,7 @@ use candle_core::{Result, Tensor, bail};
 use super::Activation;
 use super::dispatch::{fused_on_cpu, fused_on_gpu};
 use super::matmul::Rhs;
+use super::work;
 
 pub(super) use cpu::{even_blocks, map_blocks};
 pub(super) use gpu::product;
@@ -104,6 +105,7 @@ pub fn linear(x: &Tensor, weights: &LinearWeights, activation: Activation) -> Re
             weights.in_dim()
         );
     }
+    let _work = work::record(|| work::linear(x, weights, activation));
     if fused_on_cpu(weights.tensors().chain([x])) {
         cpu::linear(x, weights, activation)
     } else if fused_on_gpu(weights.tensors().chain([x])) {

@@ -9,7 +9,7 @@ mod tests;
 use candle_core::{Result, Tensor, bail};
 
 use super::dispatch::{fused_on_cpu, fused_on_gpu};
-use super::{RotaryPairs, RotationTable};
+use super::{RotaryPairs, RotationTable, work};
 use crate::graph::Offsets;
 
 /// What goes into [`linear_attention`]; with N nodes and H heads whose queries and keys have width
@@ -102,6 +102,7 @@ struct HeadWidths {
 /// Shapes that do not fit each other.
 pub fn linear_attention(input: LinearAttentionInput<'_>) -> Result<Tensor> {
     let widths = check(&input)?;
+    let _work = work::record(|| work::linear_attention(&input, widths.features));
     let projection = match input.feature_map {
         FeatureMap::PositiveRandom { projection } => Some(projection),
         FeatureMap::Relu { .. } | FeatureMap::Simple => None,

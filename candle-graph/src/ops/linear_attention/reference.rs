@@ -3,11 +3,17 @@
 
 use candle_core::{D, Result, Tensor};
 
-use super::{FEATURE_EPS, FeatureMap, HeadWidths, LinearAttentionInput};
+use super::{
+    FEATURE_EPS, FeatureMap, FeatureRotation, HeadWidths, LinearAttentionInput, linear_attention,
+};
 use crate::ops::by_size::{by_size, restore_order};
+use crate::ops::half_precision::{is_half, wide};
 use crate::ops::{RotaryPairs, RotationTable, rotate};
 
 pub(super) fn forward(input: &LinearAttentionInput<'_>, widths: HeadWidths) -> Result<Tensor> {
+    if is_half(input.query) {
+        return in_f32(input)?.to_dtype(input.value.dtype());
+    }
     let heads = input.heads;
     let [query, key, value] = [
         input.query.contiguous()?,
@@ -62,6 +68,41 @@ pub(super) fn forward(input: &LinearAttentionInput<'_>, widths: HeadWidths) -> R
         })
         .collect::<Result<Vec<_>>>()?;
     restore_order(&results, &groups, input.node_ptr)
+}
+
+/// The whole operation on its inputs in f32.
+fn in_f32(input: &LinearAttentionInput<'_>) -> Result<Tensor> {
+    let [query, key, value] = [wide(input.query)?, wide(input.key)?, wide(input.value)?];
+    let projection = match input.feature_map {
+        FeatureMap::PositiveRandom { projection } => Some(wide(projection)?),
+        FeatureMap::Relu { .. } | FeatureMap::Simple => None,
+    };
+    let feature_map = match &projection {
+        Some(projection) => FeatureMap::PositiveRandom { projection },
+        None => input.feature_map,
+    };
+    let table = |table: &RotationTable| -> Result<RotationTable> {
+        Ok(RotationTable {
+            cos: wide(&table.cos)?,
+            sin: wide(&table.sin)?,
+        })
+    };
+    let tables = match &input.rotation {
+        Some(rotation) => Some((table(rotation.query)?, table(rotation.key)?, rotation.pairs)),
+        None => None,
+    };
+    linear_attention(LinearAttentionInput {
+        query: &query,
+        key: &key,
+        value: &value,
+        feature_map,
+        rotation: (tables.as_ref()).map(|(query, key, pairs)| FeatureRotation {
+            query,
+            key,
+            pairs: *pairs,
+        }),
+        ..*input
+    })
 }
 
 /// φ of `[graphs, heads, nodes, d]`, but for factors that cancel.

@@ -9,7 +9,7 @@ mod tests;
 use candle_core::{Result, Tensor};
 
 use super::dispatch::{fused_on_cpu, fused_on_gpu};
-use super::neighbourhood;
+use super::{neighbourhood, work};
 use crate::graph::Adjacency;
 
 /// Added to every message, so that none is exactly 0 (`eps` of PyG's `GENConv`).
@@ -29,6 +29,7 @@ pub fn neighbour_softmax(
     const OPERATION: &str = "neighbour softmax";
     let width = neighbourhood::check_nodes(OPERATION, nodes, adjacency)?;
     neighbourhood::check_edges(OPERATION, edge_states, width, adjacency)?;
+    let _work = work::record(|| work::neighbour_softmax(nodes, edge_states));
     if fused_on_cpu([nodes, edge_states]) {
         cpu::forward(nodes, edge_states, adjacency)
     } else if fused_on_gpu([nodes, edge_states]) {

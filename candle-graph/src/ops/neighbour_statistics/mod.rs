@@ -9,7 +9,7 @@ mod tests;
 use candle_core::{Result, Tensor, bail};
 
 use super::dispatch::{fused_on_cpu, fused_on_gpu};
-use super::neighbourhood;
+use super::{neighbourhood, work};
 use crate::graph::Adjacency;
 
 /// Mean, largest value and sum, side by side, of the messages `target_i + source_j + edge_ij` over
@@ -34,6 +34,7 @@ pub fn neighbour_statistics(
             targets.dims()
         );
     }
+    let _work = work::record(|| work::neighbour_statistics(targets, sources, edge_states));
     if fused_on_cpu([targets, sources, edge_states]) {
         cpu::forward(targets, sources, edge_states, adjacency)
     } else if fused_on_gpu([targets, sources, edge_states]) {

@@ -11,7 +11,7 @@ use candle_core::{Result, Tensor, bail};
 pub(super) use gpu::gathered_sum;
 
 use super::dispatch::{fused_on_cpu, fused_on_gpu};
-use super::neighbourhood;
+use super::{neighbourhood, work};
 use crate::graph::Adjacency;
 
 /// What goes into [`neighbour_sum`]; N nodes, E edges, states of width W.
@@ -37,6 +37,7 @@ pub struct NeighbourSumInput<'a> {
 /// Shapes that do not fit each other.
 pub fn neighbour_sum(input: NeighbourSumInput<'_>) -> Result<Tensor> {
     let groups = check(&input)?;
+    let _work = work::record(|| work::neighbour_sum(&input));
     let options = [input.edge_states, input.weights, input.self_weight];
     let tensors = options.into_iter().flatten().chain([input.nodes]);
     if fused_on_cpu(tensors.clone()) {

@@ -1,6 +1,7 @@
 //! Attention whose logits come from a learned state of every node pair: GRIT's attention
 //! (equation 2 of the paper) together with the update of the pair state.
 
+mod cost;
 mod cpu;
 mod gpu;
 mod reference;
@@ -11,7 +12,9 @@ use std::sync::{Arc, OnceLock};
 
 use candle_core::{Error, Result, Tensor, bail};
 
+use self::cost::cost;
 use super::dispatch::{fused_on_cpu, fused_on_gpu};
+use super::work::record;
 use super::{Activation, Affine, LayerNorm, LinearWeights};
 use crate::graph::PairLayout;
 
@@ -256,6 +259,7 @@ pub fn pair_attention(
         .into_iter()
         .chain(weights.tensors())
         .chain(update.into_iter().flat_map(PairUpdate::tensors));
+    let _work = record(|| cost(&input, weights, update, with_weights, tensors.clone()));
     if fused_on_cpu(tensors.clone()) {
         cpu::forward(&input, weights, output, with_weights)
     } else if width <= gpu::WIDEST && fused_on_gpu(tensors) {

@@ -8,6 +8,7 @@ mod tests;
 use candle_core::{DType, Result, Tensor, bail};
 
 use super::dispatch::fused_on_gpu;
+use super::work;
 use crate::graph::{Adjacency, Offsets, PairLayout};
 
 /// The walk's steps: edges by target, each with the probability M that it is taken from its source.
@@ -52,6 +53,7 @@ pub fn pair_walks(input: WalkInput<'_>, times: usize) -> Result<Tensor> {
     if times == 0 {
         bail!("random walk: no times");
     }
+    let _work = work::record(|| work::pair_walks(&input, times));
     let layout = PairLayout::new(input.node_ptr);
     match fused_on_gpu([input.probabilities]) {
         true => gpu::pair_walks(&input, &layout, times),
@@ -69,6 +71,7 @@ pub fn return_probabilities(input: WalkInput<'_>, times: &[usize]) -> Result<Ten
     if times.is_empty() || times.contains(&0) {
         bail!("random walk: returns after {times:?} steps");
     }
+    let _work = work::record(|| work::return_probabilities(&input, times));
     match fused_on_gpu([input.probabilities]) && input.node_ptr.max_length() <= gpu::MOST_NODES {
         true => gpu::return_probabilities(&input, times),
         false => reference::return_probabilities(&input, times),

@@ -5,7 +5,7 @@ mod reference;
 use candle_core::{Result, Tensor, bail};
 
 use super::dispatch::{fused_on_cpu, fused_on_gpu};
-use super::{Affine, affine_rows};
+use super::{Affine, affine_rows, work};
 
 /// `(residual + x) ⊙ scale + shift + add`, all `[rows, width]`: a residual sum, the BatchNorm after
 /// it, and the branch that it is added to.
@@ -37,6 +37,7 @@ pub fn residual_affine(
             );
         }
     }
+    let _work = work::record(|| work::residual_affine(residual, x, affine, add));
     let tensors = || parts.into_iter().flatten().chain(add).chain([residual, x]);
     if fused_on_cpu(tensors()) {
         affine_rows::cpu::forward(x, Some(residual), parts, add)

@@ -12,7 +12,7 @@ use std::ops::Range;
 use candle_core::{Result, Tensor, bail};
 
 use super::dispatch::{fused_on_cpu, fused_on_gpu};
-use super::{Activation, LinearWeights, linear};
+use super::{Activation, LinearWeights, linear, work};
 
 /// Cosines and sines of the angles of every node.
 #[derive(Debug, Clone)]
@@ -151,6 +151,7 @@ pub fn rotation_table(t: &Tensor, frequencies: &Tensor) -> Result<RotationTable>
             t.dims()
         ),
     }
+    let _work = work::record(|| work::rotation_table(t, frequencies));
     if fused_on_cpu([t, frequencies]) {
         cpu::rotation_table(t, frequencies)
     } else if fused_on_gpu([t, frequencies]) {
@@ -179,6 +180,7 @@ pub fn rotate(
         table,
     };
     let groups = rotation.check(rows, width)?;
+    let _work = work::record(|| work::rotate(x, table));
     let tensors = rotation.tensors().into_iter().chain([x]);
     if fused_on_cpu(tensors.clone()) {
         cpu::rotate(x, &rotation, groups)
@@ -210,6 +212,7 @@ pub fn rotated_linear(
     let groups = (rotations.iter())
         .map(|rotation| rotation.check(rows, weights.out_dim()))
         .collect::<Result<Vec<_>>>()?;
+    let _work = work::record(|| work::rotated_linear(x, weights, rotations));
     let tensors = || {
         let angles = rotations.iter().flat_map(ColumnRotation::tensors);
         weights.tensors().chain(angles).chain([x])

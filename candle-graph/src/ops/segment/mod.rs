@@ -9,6 +9,7 @@ use candle_core::{Result, Tensor, bail};
 pub(super) use cpu::{SUM_BLOCK, softmax_rows};
 
 use super::dispatch::{fused_on_cpu, fused_on_gpu};
+use super::work;
 use crate::graph::Offsets;
 
 /// How the rows of a segment become one.
@@ -36,6 +37,7 @@ fn check(values: &Tensor, segments: &Offsets) -> Result<()> {
 /// The segments do not cover the rows.
 pub fn segment_reduce(values: &Tensor, segments: &Offsets, reduction: Reduction) -> Result<Tensor> {
     check(values, segments)?;
+    let _work = work::record(|| work::segment_reduce(values, segments, reduction));
     if fused_on_cpu([values]) {
         cpu::reduce(values, segments, reduction)
     } else if fused_on_gpu([values]) {
@@ -52,6 +54,7 @@ pub fn segment_reduce(values: &Tensor, segments: &Offsets, reduction: Reduction)
 /// The segments do not cover the rows.
 pub fn segment_softmax(values: &Tensor, segments: &Offsets) -> Result<Tensor> {
     check(values, segments)?;
+    let _work = work::record(|| work::segment_softmax(values));
     if fused_on_cpu([values]) {
         cpu::softmax(values, segments)
     } else if fused_on_gpu([values]) {
@@ -84,6 +87,7 @@ pub(crate) fn add_rows_at(base: Tensor, rows_to_add: &Tensor, at: &[u32]) -> Res
     if at.is_empty() {
         return Ok(base);
     }
+    let _work = work::record(|| work::add_rows_at(rows_to_add, at));
     if fused_on_cpu([&base, rows_to_add]) {
         cpu::add_rows_at(base, rows_to_add, at)
     } else if fused_on_gpu([&base, rows_to_add]) {

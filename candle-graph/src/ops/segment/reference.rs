@@ -4,8 +4,9 @@
 
 use candle_core::{D, Result, Tensor};
 
-use super::Reduction;
+use super::{Reduction, segment_reduce, segment_softmax};
 use crate::graph::Offsets;
+use crate::ops::half_precision::{is_half, wide};
 
 /// `[segments, longest, width]` with `fill` where a segment is shorter than the longest.
 fn padded(values: &Tensor, segments: &Offsets, fill: f64) -> Result<Tensor> {
@@ -32,6 +33,10 @@ pub(super) fn reduce(values: &Tensor, segments: &Offsets, reduction: Reduction) 
     if segments.max_length() == 0 {
         return Tensor::zeros((count, width), values.dtype(), values.device());
     }
+    if is_half(values) && reduction != Reduction::Max {
+        let reduced = segment_reduce(&wide(values)?, segments, reduction)?;
+        return reduced.to_dtype(values.dtype());
+    }
     match reduction {
         Reduction::Sum => padded(values, segments, 0.0)?.sum(1),
         Reduction::Mean => {
@@ -56,6 +61,9 @@ pub(super) fn softmax(values: &Tensor, segments: &Offsets) -> Result<Tensor> {
     let (rows, width) = values.dims2()?;
     if rows == 0 {
         return Ok(values.clone());
+    }
+    if is_half(values) {
+        return segment_softmax(&wide(values)?, segments)?.to_dtype(values.dtype());
     }
     let ids = segments.segment_ids()?;
     // The largest value only keeps the exponential in range: no gradient belongs to it.

@@ -7,7 +7,7 @@ mod reference;
 use candle_core::{Result, Tensor};
 
 use super::dispatch::{fused_on_cpu, fused_on_gpu};
-use super::neighbourhood;
+use super::{neighbourhood, work};
 use crate::graph::Adjacency;
 
 /// `‖p_i − p_j‖²` for every edge j → i, `[E, 1]` from `positions` `[N, any width]`.
@@ -16,6 +16,7 @@ use crate::graph::Adjacency;
 /// Another number of positions than of nodes.
 pub fn squared_distances(positions: &Tensor, adjacency: &Adjacency) -> Result<Tensor> {
     neighbourhood::check_nodes("squared distances", positions, adjacency)?;
+    let _work = work::record(|| work::squared_distances(positions, adjacency));
     if fused_on_cpu([positions]) {
         cpu::forward(positions, adjacency)
     } else if fused_on_gpu([positions]) {

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::cases::Work;
+use super::timing::Effort;
 
 /// What the peer prints.
 #[derive(Debug, Deserialize)]
@@ -55,7 +56,7 @@ pub(super) fn time(
     command: &str,
     work: &Work,
     graphs: &[Graph],
-    (runs, seconds): (usize, f64),
+    effort: Effort,
 ) -> Result<Option<PeerTimes>> {
     let Some(mut task) = task(work) else {
         return Ok(None);
@@ -63,8 +64,8 @@ pub(super) fn time(
     let graphs: Vec<Value> = graphs.iter().map(graph).collect();
     for (key, value) in [
         ("graphs", json!(graphs)),
-        ("runs", json!(runs.max(1))),
-        ("seconds", json!(seconds)),
+        ("runs", json!(effort.runs.max(1))),
+        ("seconds", json!(effort.seconds)),
         ("threads", json!(rayon::current_num_threads())),
     ] {
         task[key] = value;

@@ -1,14 +1,57 @@
 //! Made-up graphs and weights: neither changes what a forward pass costs.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use anyhow::Result;
-use candle_core::{DType, Device};
+use candle_core::{DType, Device, Shape, Tensor};
 use candle_graph::graph::{FeatureSchema, Features, Graph, InputSchema};
 use candle_graph_models::{ModelConfig, Predictor, untrained};
+use candle_nn::var_builder::SimpleBackend;
+use candle_nn::{Init, VarBuilder};
 
-/// A model of this configuration with random weights.
-pub(super) fn model(config: &ModelConfig) -> Result<Predictor> {
-    let weights = untrained(1, DType::F32, &Device::Cpu);
-    Ok(Predictor::new(config.build(weights)?, Device::Cpu))
+use super::target::Target;
+
+/// A model of this configuration with random weights, and the bytes of these.
+pub(super) fn model(config: &ModelConfig, target: &Target) -> Result<(Predictor, u64)> {
+    let bytes = Arc::<AtomicU64>::default();
+    let counted = Counted {
+        weights: untrained(1, target.dtype, &target.device),
+        bytes: Arc::clone(&bytes),
+    };
+    let weights = VarBuilder::from_backend(Box::new(counted), target.dtype, target.device.clone());
+    let model = config.build(weights)?;
+    let predictor = Predictor::new(model, target.device.clone());
+    Ok((predictor, bytes.load(Ordering::Relaxed)))
+}
+
+/// Weights that are counted where a model takes them.
+struct Counted {
+    weights: VarBuilder<'static>,
+    bytes: Arc<AtomicU64>,
+}
+
+impl SimpleBackend for Counted {
+    fn get(
+        &self,
+        shape: Shape,
+        name: &str,
+        init: Init,
+        dtype: DType,
+        _: &Device,
+    ) -> candle_core::Result<Tensor> {
+        let bytes = shape.elem_count() * dtype.size_in_bytes();
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.weights.get_with_hints_dtype(shape, name, init, dtype)
+    }
+
+    fn get_unchecked(&self, name: &str, dtype: DType, _: &Device) -> candle_core::Result<Tensor> {
+        self.weights.get_unchecked_dtype(name, dtype)
+    }
+
+    fn contains_tensor(&self, name: &str) -> bool {
+        self.weights.contains_tensor(name)
+    }
 }
 
 /// A molecule-like graph a size: a tree with one ring closure every ten nodes, both directions of

@@ -83,7 +83,7 @@ fn broken_kernels_are_caught() {
         "row <= end && f < FEATURES",
         error,
     );
-    assert_caught("f < FEATURES ? sums", "f <= FEATURES ? sums", error);
+    assert_caught("f < 8u && from", "f < 7u && from", error);
     assert_caught("WARP_MAX(found)", "", error);
     assert_caught("WARP_SUM(square)", "", error);
     assert_caught("+ FEATURE_EPS", "", error);
