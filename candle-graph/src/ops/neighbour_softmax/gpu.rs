@@ -46,7 +46,7 @@ pub(super) fn forward(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ops::kernels::host::assert_caught;
+    use crate::ops::kernels::host::{assert_caught, on_kernels};
     use crate::ops::test_data::{
         agrees, agrees_in_half, awkward_graphs, difference, packed, uneven_graph,
     };
@@ -65,6 +65,18 @@ mod tests {
                 let [nodes, states] = operands(&adjacency, width);
                 agrees(2e-6, || neighbour_softmax(&nodes, &states, &adjacency));
             }
+        }
+    }
+
+    #[test]
+    fn messages_of_nothing_are_as_small_as_their_constant() {
+        let adjacency = uneven_graph();
+        let [nodes, states] = operands(&adjacency, 3).map(|t| (t.abs().unwrap() * -1.0).unwrap());
+        let found = on_kernels(|| neighbour_softmax(&nodes, &states, &adjacency)).unwrap();
+        let found = found.to_vec2::<f32>().unwrap();
+        assert_eq!(found[0], [0.0; 3]);
+        for value in &found[7] {
+            assert!((value - MESSAGE_EPS).abs() < 1e-3 * MESSAGE_EPS, "{value}");
         }
     }
 
