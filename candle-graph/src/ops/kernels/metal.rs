@@ -2,10 +2,10 @@
 //! by the tests as C; nobody has run them on Apple hardware yet.
 
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, RwLock};
+use std::sync::{LazyLock, RwLock};
 
 use candle_core::{DType, Error, MetalDevice, MetalStorage, Result, Storage, Tensor, bail};
-use candle_metal_kernels::metal::ComputePipeline;
+use candle_metal_kernels::metal::{ComputeCommandEncoder, ComputePipeline};
 use objc2_metal::{MTLCompileOptions, MTLMathMode, MTLSize};
 
 use super::source::{self, Compiler, Key};
@@ -52,7 +52,8 @@ pub(super) fn run(launch: &Launch<'_>, device: &MetalDevice) -> Result<Vec<Tenso
         .iter()
         .map(|input| input.storage_and_layout())
         .collect();
-    let encoder = device.command_encoder()?;
+    let commands = device.command_encoder()?;
+    let encoder: &ComputeCommandEncoder = commands.as_ref();
     encoder.set_compute_pipeline_state(&pipeline);
     // Declared as an output, so that later kernels wait for it.
     for (at, output) in outputs.iter().enumerate() {
@@ -83,7 +84,7 @@ pub(super) fn run(launch: &Launch<'_>, device: &MetalDevice) -> Result<Vec<Tenso
         depth: 1,
     };
     encoder.dispatch_thread_groups(groups, threads);
-    drop(encoder);
+    drop(commands);
     Ok((outputs.into_iter().zip(launch.outputs))
         .map(|(buffer, (shape, dtype))| {
             let storage = MetalStorage::new(buffer, device.clone(), shape.elem_count(), *dtype);

@@ -145,8 +145,13 @@ impl Launch<'_> {
             );
         }
         if self.groups.contains(&0) {
-            let empty =
-                |(shape, dtype): &(Shape, DType)| Tensor::zeros(shape, *dtype, first.device());
+            // Devices need not give memory of no size.
+            let empty = |(shape, dtype): &(Shape, DType)| {
+                let count = shape.elem_count();
+                Tensor::zeros(count.max(1), *dtype, first.device())?
+                    .narrow(0, 0, count)?
+                    .reshape(shape)
+            };
             return self.outputs.iter().map(empty).collect();
         }
         match first.device() {
