@@ -83,19 +83,6 @@ pub(super) struct HostRows<'a> {
 }
 
 impl<'a> HostRows<'a> {
-    /// Whether [`new`](Self::new) takes a tensor of this layout and gives rows that lie apart.
-    pub(super) fn accepts(tensor: &Tensor) -> bool {
-        matches!(tensor.stride(), &[stride, 1] if stride > 0)
-    }
-
-    /// `tensor` itself where [`new`](Self::new) takes it, otherwise a copy that it takes.
-    pub(super) fn readable(tensor: &Tensor) -> Result<Tensor> {
-        match Self::accepts(tensor) {
-            true => Ok(tensor.clone()),
-            false => tensor.contiguous(),
-        }
-    }
-
     /// Locks `tensor` for reading.
     pub(super) fn new(tensor: &'a Tensor) -> Result<Self> {
         let (rows, columns) = tensor.dims2()?;

@@ -44,6 +44,7 @@ mod row_blocks;
 mod segment;
 pub(crate) mod simd;
 mod squared_distances;
+mod strided_rows;
 #[cfg(test)]
 pub(crate) mod test_data;
 mod work;

@@ -5,6 +5,7 @@ use candle_core::{Device, Result, Tensor};
 use crate::ops::host::{HostF32, HostRows};
 use crate::ops::row_blocks::{RowTasks, for_row_blocks};
 use crate::ops::simd::{Columns, column_groups, lanes};
+use crate::ops::strided_rows::strided_rows;
 
 const TASKS: RowTasks = RowTasks {
     values: 1 << 14,
@@ -20,11 +21,11 @@ pub(in crate::ops) fn forward(
     add: Option<&Tensor>,
 ) -> Result<Tensor> {
     let (count, width) = x.dims2()?;
-    let x = HostRows::readable(x)?;
+    let x = strided_rows(x)?;
     let x = HostRows::new(&x)?;
-    let residual = residual.map(HostRows::readable).transpose()?;
+    let residual = residual.map(strided_rows).transpose()?;
     let residual = residual.as_ref().map(HostRows::new).transpose()?;
-    let add = add.map(HostRows::readable).transpose()?;
+    let add = add.map(strided_rows).transpose()?;
     let add = add.as_ref().map(HostRows::new).transpose()?;
     let affine = match affine {
         Some([scale, shift]) => Some([scale.contiguous()?, shift.contiguous()?]),

@@ -10,6 +10,7 @@ use super::{AttentionInput, HeadWidths};
 use crate::ops::host::{HostF32, HostRows};
 use crate::ops::matmul::{Into, View, matmul_views};
 use crate::ops::simd;
+use crate::ops::strided_rows::strided_rows;
 
 /// Targets that one task takes at most.
 pub(super) const TARGETS: usize = 32;
@@ -57,9 +58,9 @@ struct Running {
 
 pub(super) fn forward(input: &AttentionInput<'_>, widths: HeadWidths) -> Result<Tensor> {
     // Parts of one packed projection are read where they are.
-    let query = HostRows::readable(input.query)?;
-    let key = HostRows::readable(input.key)?;
-    let value = HostRows::readable(input.value)?;
+    let query = strided_rows(input.query)?;
+    let key = strided_rows(input.key)?;
+    let value = strided_rows(input.value)?;
     let bias = input.bias.map(Tensor::contiguous).transpose()?;
     let shared = Shared {
         query: HostRows::new(&query)?,

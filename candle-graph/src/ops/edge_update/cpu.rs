@@ -5,6 +5,7 @@ use candle_core::{Device, Result, Tensor};
 use super::EdgeUpdateInput;
 use crate::ops::host::{HostF32, HostRows};
 use crate::ops::row_blocks::{RowTasks, for_row_blocks};
+use crate::ops::strided_rows::strided_rows;
 
 const TASKS: RowTasks = RowTasks {
     values: 1 << 13,
@@ -15,8 +16,8 @@ const TASKS: RowTasks = RowTasks {
 pub(super) fn forward(input: &EdgeUpdateInput<'_>) -> Result<Tensor> {
     let (count, width) = (input.adjacency.len(), input.from_sources.dim(1)?);
     let (from_sources, from_targets) = (
-        HostRows::readable(input.from_sources)?,
-        HostRows::readable(input.from_targets)?,
+        strided_rows(input.from_sources)?,
+        strided_rows(input.from_targets)?,
     );
     let (from_sources, from_targets) =
         (HostRows::new(&from_sources)?, HostRows::new(&from_targets)?);

@@ -14,6 +14,7 @@ use crate::ops::matmul::{Into, matmul};
 use crate::ops::node_blocks::{edges_of, node_blocks, split_rows};
 use crate::ops::segment::SUM_BLOCK;
 use crate::ops::simd::{self, Columns, column_groups, lanes};
+use crate::ops::strided_rows::strided_rows;
 use crate::ops::{Activation, Affine};
 
 /// Nodes and edges of one block: enough to pay for packing the weights, few enough to stay in cache.
@@ -25,13 +26,13 @@ const THREADS_FROM: usize = 500_000;
 pub(super) fn forward(input: &GatedSumInput<'_>) -> Result<GatedSumOutput> {
     let (count, width) = input.own.dims2()?;
     let edges = input.adjacency.len();
-    let own = HostRows::readable(input.own)?;
-    let sent = HostRows::readable(input.sent)?;
-    let gate_target = HostRows::readable(input.gate_target)?;
-    let gate_source = HostRows::readable(input.gate_source)?;
+    let own = strided_rows(input.own)?;
+    let sent = strided_rows(input.sent)?;
+    let gate_target = strided_rows(input.gate_target)?;
+    let gate_source = strided_rows(input.gate_source)?;
     let edge_states = input.edge_states.contiguous()?;
     let weights = input.weights.map(Tensor::contiguous).transpose()?;
-    let residual = input.residual.map(HostRows::readable).transpose()?;
+    let residual = input.residual.map(strided_rows).transpose()?;
     let (norm_node, norm_edge) = (contiguous(input.norm_node)?, contiguous(input.norm_edge)?);
     let shared = Shared {
         adjacency: input.adjacency,

@@ -20,7 +20,7 @@ pub(super) fn forward(input: &GatedSumInput<'_>) -> Result<GatedSumOutput> {
     ];
     let states = strided_rows(input.edge_states)?;
     let residual = rows_or(input.residual, &own)?;
-    let product = product(input.edge_states, input.gate_edge)?;
+    let product = product(input.edge_states, input.gate_edge.weight())?;
     let vector_or = |vector: Option<&Tensor>| match vector {
         Some(vector) => vector.contiguous(),
         None => Ok(own.clone()),

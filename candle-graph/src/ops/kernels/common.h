@@ -11,8 +11,7 @@
 // - SHUFFLE_XOR(value, lanes): the value of another thread of the warp; for all 32 or none.
 // - activate(x): the activation that the constant ACTIVATION numbers (activation.h).
 // - UNROLL before a loop whose bounds are constants and which indexes an array of the thread.
-// - FUNCTION type name(...) for helpers; pointers into tensors are `GLOBAL scalar *`, those to local
-//   arrays `LOCAL float *`.
+// - FUNCTION type name(...) for helpers.
 
 #define WARP 32u
 

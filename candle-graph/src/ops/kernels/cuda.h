@@ -9,8 +9,6 @@ typedef unsigned short ushort;
 #define SHARED(type, name, size) __shared__ type name[size]
 
 #define FUNCTION static __device__ __forceinline__
-#define GLOBAL const
-#define LOCAL
 
 #define UNROLL _Pragma("unroll")
 
@@ -21,16 +19,6 @@ typedef unsigned short ushort;
 #define BARRIER_OF_TENSORS() __syncthreads()
 #define SHUFFLE_XOR(value, lanes) __shfl_xor_sync(0xffffffffu, value, lanes)
 
-#define EXP(x) expf(x)
-#define SQRT(x) sqrtf(x)
-#define ABS(x) fabsf(x)
-#define TANH(x) tanhf(x)
-#define LOG1P(x) log1pf(x)
-#define SIN(x) sinf(x)
-#define COS(x) cosf(x)
-#define MAX(a, b) fmaxf(a, b)
-#define MIN(a, b) fminf(a, b)
-#define FMA(a, b, c) fmaf(a, b, c)
 #define BITS_OF(x) __float_as_uint(x)
 #define FLOAT_OF(bits) __uint_as_float(bits)
 

@@ -21,8 +21,6 @@
     host_poison(name, sizeof(name))
 
 #define FUNCTION static inline
-#define GLOBAL const
-#define LOCAL
 
 #define UNROLL
 
@@ -32,17 +30,6 @@
 #define BARRIER() host_wait(HOST_AT_BARRIER, __LINE__)
 #define BARRIER_OF_TENSORS() BARRIER()
 #define SHUFFLE_XOR(value, lanes) host_shuffle(value, lanes, __LINE__)
-
-#define EXP(x) expf(x)
-#define SQRT(x) sqrtf(x)
-#define ABS(x) fabsf(x)
-#define TANH(x) tanhf(x)
-#define LOG1P(x) log1pf(x)
-#define SIN(x) sinf(x)
-#define COS(x) cosf(x)
-#define MAX(a, b) fmaxf(a, b)
-#define MIN(a, b) fminf(a, b)
-#define FMA(a, b, c) fmaf(a, b, c)
 
 static inline uint BITS_OF(float value) {
     uint bits;

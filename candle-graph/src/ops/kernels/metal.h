@@ -12,8 +12,6 @@ using namespace metal;
 #define SHARED(type, name, size) threadgroup type name[size]
 
 #define FUNCTION static inline
-#define GLOBAL device const
-#define LOCAL thread
 
 #define UNROLL _Pragma("clang loop unroll(full)")
 
@@ -28,22 +26,12 @@ using namespace metal;
 #define EXP(x) exp(float(x))
 #define SQRT(x) sqrt(float(x))
 #define ABS(x) fabs(float(x))
-#define TANH(x) precise::tanh(float(x))
-#define LOG1P(x) log_of_one_plus(x)
 #define SIN(x) precise::sin(float(x))
 #define COS(x) precise::cos(float(x))
 #define MAX(a, b) fmax(float(a), float(b))
-#define MIN(a, b) fmin(float(a), float(b))
 #define FMA(a, b, c) fma(float(a), float(b), float(c))
 #define BITS_OF(x) as_type<uint>(x)
 #define FLOAT_OF(bits) as_type<float>(bits)
-
-// Metal has no log1p: Kahan's correction of the logarithm of the rounded sum.
-FUNCTION float log_of_one_plus(float x) {
-    const float sum = 1.0f + x;
-    const float lost = sum - 1.0f;
-    return lost == 0.0f ? x : precise::log(sum) * (x / lost);
-}
 
 FUNCTION float half_to_float(ushort bits) { return float(as_type<half>(bits)); }
 

@@ -18,21 +18,15 @@ mod source;
 
 use candle_core::{DType, Device, Layout, Result, Shape, Tensor, bail};
 
+use super::strided_rows::has_strided_rows;
+pub(super) use super::strided_rows::strided_rows;
+
 /// Threads that run in step, on every device this is built for.
 pub(super) const WARP: usize = 32;
 
 /// Whether kernels can read a tensor: contiguous, or rows of adjacent columns that lie apart.
 fn is_readable(tensor: &Tensor) -> bool {
-    tensor.is_contiguous() || matches!(tensor.stride(), &[stride, 1] if stride > 0)
-}
-
-/// `tensor` itself where it has rows of adjacent columns, otherwise a copy that has; for kernels
-/// that are told its [`row_stride`].
-pub(super) fn strided_rows(tensor: &Tensor) -> Result<Tensor> {
-    match matches!(tensor.stride(), &[stride, 1] if stride > 0) {
-        true => Ok(tensor.clone()),
-        false => tensor.contiguous(),
-    }
+    tensor.is_contiguous() || has_strided_rows(tensor)
 }
 
 /// [`strided_rows`] of `tensor`, or in its place a tensor that the kernel does not read.
@@ -41,6 +35,15 @@ pub(super) fn rows_or(tensor: Option<&Tensor>, unread: &Tensor) -> Result<Tensor
         Some(tensor) => strided_rows(tensor),
         None => Ok(unread.clone()),
     }
+}
+
+/// Zeros, of no size too: devices need not give memory of no size.
+pub(super) fn zeros(shape: impl Into<Shape>, dtype: DType, device: &Device) -> Result<Tensor> {
+    let shape = shape.into();
+    let count = shape.elem_count();
+    Tensor::zeros(count.max(1), dtype, device)?
+        .narrow(0, 0, count)?
+        .reshape(shape)
 }
 
 /// Where the elements of an input begin in its storage.
@@ -145,13 +148,8 @@ impl Launch<'_> {
             );
         }
         if self.groups.contains(&0) {
-            // Devices need not give memory of no size.
-            let empty = |(shape, dtype): &(Shape, DType)| {
-                let count = shape.elem_count();
-                Tensor::zeros(count.max(1), *dtype, first.device())?
-                    .narrow(0, 0, count)?
-                    .reshape(shape)
-            };
+            let empty =
+                |(shape, dtype): &(Shape, DType)| zeros(shape.clone(), *dtype, first.device());
             return self.outputs.iter().map(empty).collect();
         }
         match first.device() {

@@ -22,11 +22,11 @@ impl Compiler {
     fn words(self) -> &'static str {
         match self {
             #[cfg(any(test, feature = "host-kernels", feature = "cuda"))]
-            Self::Cuda => include_str!("cuda.h"),
+            Self::Cuda => concat!(include_str!("libm.h"), include_str!("cuda.h")),
             #[cfg(feature = "metal")]
             Self::Metal => include_str!("metal.h"),
             #[cfg(any(test, feature = "host-kernels"))]
-            Self::Host => include_str!("host.h"),
+            Self::Host => concat!(include_str!("libm.h"), include_str!("host.h")),
         }
     }
 }

@@ -5,6 +5,7 @@ use candle_core::{Device, Result, Tensor};
 use crate::ops::LayerNorm;
 use crate::ops::host::{HostF32, HostRows};
 use crate::ops::row_blocks::{RowTasks, for_row_blocks};
+use crate::ops::strided_rows::strided_rows;
 
 const TASKS: RowTasks = RowTasks {
     values: 1 << 13,
@@ -21,9 +22,9 @@ pub(in crate::ops) fn forward(
     residual: Option<&Tensor>,
 ) -> Result<Tensor> {
     let (count, width) = x.dims2()?;
-    let x = HostRows::readable(x)?;
+    let x = strided_rows(x)?;
     let x = HostRows::new(&x)?;
-    let residual = residual.map(HostRows::readable).transpose()?;
+    let residual = residual.map(strided_rows).transpose()?;
     let residual = residual.as_ref().map(HostRows::new).transpose()?;
     let (weight, bias) = (norm.weight.contiguous()?, norm.bias.contiguous()?);
     let (weight, bias) = (HostF32::new(&weight)?, HostF32::new(&bias)?);

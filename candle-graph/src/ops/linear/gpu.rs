@@ -5,7 +5,7 @@ use candle_core::{Result, Tensor};
 use super::LinearWeights;
 use crate::ops::Activation;
 use crate::ops::kernels::columns::{THREADS, columns, groups_of_rows, kernel_of_columns};
-use crate::ops::kernels::{Kernel, Launch, Value};
+use crate::ops::kernels::{Kernel, Launch, Value, zeros};
 
 static EPILOGUE: Kernel = kernel_of_columns!("linear_epilogue");
 
@@ -14,21 +14,21 @@ pub(super) fn linear(
     weights: &LinearWeights,
     activation: Activation,
 ) -> Result<Tensor> {
-    let product = product(x, weights)?;
+    let product = product(x, weights.weight())?;
     match (weights.bias(), activation) {
         (None, Activation::Identity) => Ok(product),
         (bias, _) => epilogue(&product, bias, activation),
     }
 }
 
-/// `x·Wᵀ` without the bias, contiguous.
-pub(in crate::ops) fn product(x: &Tensor, weights: &LinearWeights) -> Result<Tensor> {
+/// `x·Wᵀ`, contiguous, for `weight` W `[out, width]`.
+pub(in crate::ops) fn product(x: &Tensor, weight: &Tensor) -> Result<Tensor> {
     let (rows, width) = x.dims2()?;
     // Matrix products of devices may not take empty operands.
     if rows == 0 || width == 0 {
-        return Tensor::zeros((rows, weights.out_dim()), x.dtype(), x.device());
+        return zeros((rows, weight.dim(0)?), x.dtype(), x.device());
     }
-    x.contiguous()?.matmul(&weights.weight().t()?)
+    x.contiguous()?.matmul(&weight.t()?)
 }
 
 /// `activation(product + bias)` for a contiguous product.

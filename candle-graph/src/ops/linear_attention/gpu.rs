@@ -5,6 +5,7 @@ use candle_core::{DType, Result, Shape, Tensor};
 use super::{FeatureMap, HeadWidths, LinearAttentionInput};
 use crate::graph::Offsets;
 use crate::ops::kernels::{Kernel, Launch, Value, WARP, row_stride, strided_rows};
+use crate::ops::linear::product;
 use crate::ops::{Reduction, RotationTable, rotate, segment_reduce};
 
 static ROW_STATISTIC: Kernel = Kernel {
@@ -131,10 +132,10 @@ impl Plan<'_> {
         let (rows, _) = x.dims2()?;
         let simple = matches!(self.input.feature_map, FeatureMap::Simple);
         let projected = match self.input.feature_map {
-            FeatureMap::PositiveRandom { projection } => x
-                .reshape((rows * heads, widths.query))?
-                .matmul(&projection.t()?)?
-                .reshape((rows, heads * widths.features))?,
+            FeatureMap::PositiveRandom { projection } => {
+                let by_head = x.reshape((rows * heads, widths.query))?;
+                product(&by_head, projection)?.reshape((rows, heads * widths.features))?
+            }
             _ => x.clone(),
         };
         let parts = match simple || self.input.pairs_straddle(widths) {

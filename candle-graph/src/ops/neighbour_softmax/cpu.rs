@@ -11,6 +11,7 @@ use crate::ops::host::{HostF32, HostRows};
 use crate::ops::node_blocks::for_node_blocks;
 use crate::ops::segment::SUM_BLOCK;
 use crate::ops::simd::{self, Columns, column_groups, lanes};
+use crate::ops::strided_rows::strided_rows;
 
 /// Values read below which threads cost more than they save.
 const THREADS_FROM: usize = 1 << 16;
@@ -21,7 +22,7 @@ pub(super) fn forward(
     adjacency: &Adjacency,
 ) -> Result<Tensor> {
     let (count, width) = nodes.dims2()?;
-    let nodes = HostRows::readable(nodes)?;
+    let nodes = strided_rows(nodes)?;
     let nodes = HostRows::new(&nodes)?;
     let edge_states = edge_states.contiguous()?;
     let edge_states = HostF32::new(&edge_states)?;

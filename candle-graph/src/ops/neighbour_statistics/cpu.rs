@@ -9,6 +9,7 @@ use crate::ops::host::{HostF32, HostRows};
 use crate::ops::node_blocks::for_node_blocks;
 use crate::ops::segment::SUM_BLOCK;
 use crate::ops::simd::{self, Columns, column_groups, lanes};
+use crate::ops::strided_rows::strided_rows;
 
 /// Values read below which threads cost more than they save.
 const THREADS_FROM: usize = 1 << 17;
@@ -20,7 +21,7 @@ pub(super) fn forward(
     adjacency: &Adjacency,
 ) -> Result<Tensor> {
     let (count, width) = targets.dims2()?;
-    let (targets, sources) = (HostRows::readable(targets)?, HostRows::readable(sources)?);
+    let (targets, sources) = (strided_rows(targets)?, strided_rows(sources)?);
     let (targets, sources) = (HostRows::new(&targets)?, HostRows::new(&sources)?);
     let edge_states = edge_states.contiguous()?;
     let edge_states = HostF32::new(&edge_states)?;

@@ -10,13 +10,14 @@ use crate::ops::host::{HostF32, HostRows};
 use crate::ops::node_blocks::for_node_blocks;
 use crate::ops::segment::SUM_BLOCK;
 use crate::ops::simd::{self, Columns, column_groups, lanes};
+use crate::ops::strided_rows::strided_rows;
 
 /// Values read below which threads cost more than they save.
 const THREADS_FROM: usize = 1 << 17;
 
 pub(super) fn forward(input: &NeighbourSumInput<'_>, groups: usize) -> Result<Tensor> {
     let (count, width) = input.nodes.dims2()?;
-    let nodes = HostRows::readable(input.nodes)?;
+    let nodes = strided_rows(input.nodes)?;
     let edge_states = input.edge_states.map(Tensor::contiguous).transpose()?;
     let weights = input.weights.map(Tensor::contiguous).transpose()?;
     let own = input.self_weight.map(HostF32::new).transpose()?;

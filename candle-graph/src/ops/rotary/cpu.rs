@@ -13,6 +13,7 @@ use crate::ops::linear::map_blocks;
 use crate::ops::matmul::{Into, View, matmul_views};
 use crate::ops::row_blocks::{RowTasks, for_row_blocks};
 use crate::ops::simd;
+use crate::ops::strided_rows::strided_rows;
 
 /// Values of one task.
 const TASK: usize = 1 << 14;
@@ -26,9 +27,9 @@ const SIN_COS: usize = 32;
 pub(super) fn rotation_table(t: &Tensor, frequencies: &Tensor) -> Result<RotationTable> {
     let (rows, coordinates) = t.dims2()?;
     let (pairs, _) = frequencies.dims2()?;
-    let t = HostRows::readable(t)?;
+    let t = strided_rows(t)?;
     let t = HostRows::new(&t)?;
-    let frequencies = HostRows::readable(frequencies)?;
+    let frequencies = strided_rows(frequencies)?;
     let frequencies = HostRows::new(&frequencies)?;
     let transposed = View::new(&frequencies, pairs, coordinates, frequencies.stride()).transposed();
     let mut cos = vec![0.0f32; rows * pairs];
@@ -68,10 +69,7 @@ pub(super) fn rotation_table(t: &Tensor, frequencies: &Tensor) -> Result<Rotatio
 impl RotationTable {
     /// Cosines and sines in a layout that can be read row by row.
     pub(in crate::ops) fn readable(&self) -> Result<[Tensor; 2]> {
-        Ok([
-            HostRows::readable(&self.cos)?,
-            HostRows::readable(&self.sin)?,
-        ])
+        Ok([strided_rows(&self.cos)?, strided_rows(&self.sin)?])
     }
 }
 
@@ -121,7 +119,7 @@ fn turn(values: &mut [f32], cos: &[f32], sin: &[f32]) {
 
 pub(super) fn rotate(x: &Tensor, rotation: &ColumnRotation<'_>, groups: Groups) -> Result<Tensor> {
     let (count, width) = x.dims2()?;
-    let x = HostRows::readable(x)?;
+    let x = strided_rows(x)?;
     let x = HostRows::new(&x)?;
     let table = rotation.table.readable()?;
     let turn = Turn::new(rotation, groups, &table)?;

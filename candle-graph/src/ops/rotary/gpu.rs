@@ -52,7 +52,7 @@ pub(super) fn rotated_linear(
     if turns.is_empty() {
         return linear(x, weights, Activation::Identity);
     }
-    let mut made = product(x, weights)?;
+    let mut made = product(x, weights.weight())?;
     let (mut bias, mut rest) = (weights.bias(), turns.as_slice());
     while let [first, others @ ..] = rest {
         let together = match others.first() {

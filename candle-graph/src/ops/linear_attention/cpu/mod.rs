@@ -23,6 +23,7 @@ use crate::ops::host::{HostF32, HostRows};
 use crate::ops::matmul::{Into, View, matmul_views};
 use crate::ops::node_blocks::split_rows;
 use crate::ops::simd;
+use crate::ops::strided_rows::strided_rows;
 
 /// Nodes whose features are in memory at one time. Sums over a block are made before they join
 /// those of the blocks before, which keeps long sums exact.
@@ -136,9 +137,9 @@ impl Runner<'_> {
 
 pub(super) fn forward(input: &LinearAttentionInput<'_>, widths: HeadWidths) -> Result<Tensor> {
     // Parts of one packed projection are read where they are.
-    let query = HostRows::readable(input.query)?;
-    let key = HostRows::readable(input.key)?;
-    let value = HostRows::readable(input.value)?;
+    let query = strided_rows(input.query)?;
+    let key = strided_rows(input.key)?;
+    let value = strided_rows(input.value)?;
     let directions = match input.feature_map {
         FeatureMap::PositiveRandom { projection } => Some(projection.t()?.contiguous()?),
         FeatureMap::Relu { .. } | FeatureMap::Simple => None,
